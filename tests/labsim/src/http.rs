@@ -1,0 +1,58 @@
+//! The one shape in which both simulated sites receive requests and give answers.
+
+/// A request as a site sees it: already read whole, TLS and HTTP framing stripped.
+#[derive(Clone, Debug, Default)]
+pub struct Req {
+    /// Upper-case method, such as `GET`.
+    pub method: String,
+    /// Path without the query, still percent-encoded, such as `/api2/json/version`.
+    pub path: String,
+    /// Raw query string without the question mark; empty when there is none.
+    pub query: String,
+    /// Header names in lower case, in order of arrival.
+    pub headers: Vec<(String, String)>,
+    /// The body's bytes.
+    pub body: Vec<u8>,
+}
+
+impl Req {
+    /// The first header of that (lower-case) name.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
+    }
+}
+
+/// How the request log counts a request. Sign-in, views, filters and checks are not writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Kind {
+    /// Sign-in, sign-out, session upkeep.
+    Auth,
+    /// Changes nothing that anybody else could see.
+    #[default]
+    Read,
+    /// Changes, or tries to change, the world.
+    Write,
+}
+
+/// An answer.
+#[derive(Clone, Debug, Default)]
+pub struct Resp {
+    /// HTTP status.
+    pub status: u16,
+    /// Reason phrase, where it matters (Proxmox VE puts its error text there).
+    pub reason: Option<String>,
+    /// Extra headers.
+    pub headers: Vec<(String, String)>,
+    /// The body's bytes.
+    pub body: Vec<u8>,
+    /// For the request log.
+    pub kind: Kind,
+    /// For the request log: what was asked in the site's own words (a SOAP method, `qmcreate`, ...).
+    pub note: String,
+}
+
+/// One of the two servers: takes a request, on a thread that may block, and answers.
+pub trait Site: Send + Sync + 'static {
+    /// Answers one request.
+    fn handle(&self, req: &Req) -> Resp;
+}
