@@ -18,7 +18,10 @@ pub struct Req {
 impl Req {
     /// The first header of that (lower-case) name.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
+        self.headers
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, v)| v.as_str())
     }
 }
 
@@ -55,4 +58,15 @@ pub struct Resp {
 pub trait Site: Send + Sync + 'static {
     /// Answers one request.
     fn handle(&self, req: &Req) -> Resp;
+
+    /// The whole present state, for `GET /labsim/world`; no secrets.
+    fn dump(&self) -> serde_json::Value;
+
+    /// Starts anew from this site's part of a world. The folders `DIR/export` and `DIR/storage` are empty when it is called.
+    /// Errors: a text that says what in the world is wrong.
+    fn reset(&self, world: &serde_json::Value) -> Result<(), String>;
+
+    /// Changes the state from outside, as a test asks for (`POST /labsim/set`): this site's part of the patch.
+    /// Errors: what of the patch is unknown.
+    fn set(&self, patch: &serde_json::Value) -> Result<(), String>;
 }

@@ -1,0 +1,20 @@
+//! Software-defined network.
+use super::{Router, State};
+use serde_json::{Value, json};
+
+/// Pending and running configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Sdn {}
+
+/// Adds the routes of this file.
+pub fn register(_r: &mut Router) {}
+
+/// Takes the SDN objects of a world. Errors: what is wrong in it.
+pub fn load(_st: &mut State, _world: &Value) -> Result<(), String> {
+    Ok(())
+}
+
+/// For `GET /labsim/world`.
+pub fn dump(_st: &State) -> Value {
+    json!({})
+}
