@@ -1,1 +1,2 @@
-//! TBD
+//! Proxmox VE types: ids, property strings, guest config, SDN objects.
+pub mod keys;

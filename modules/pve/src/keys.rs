@@ -1,0 +1,219 @@
+//! The facts of a Proxmox VE cluster that planners ask for, each with its JSON shape.
+//!
+//! `pve-api` reads them, planners decode them; nobody else knows the shapes.
+
+use plan::Key;
+
+/// One object or list of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PveKey {
+    /// One guest, found wherever it lives:
+    /// `{vmid, node, type: "qemu", config: {..pending merged..}, current: {..}, pending: {key: value | null (= to be deleted)}, digest, lock?, template: bool}`;
+    /// for a container only `{vmid, node, type: "lxc", name}`. `Absent` only when no list has it and its id is free.
+    /// A planned guest (ledger) has the same shape with digest `""`.
+    Guest(u32),
+    /// `{status: running|stopped, qmpstatus?, lock?, pid?, uptime, agent?, ha: {managed}, running_machine?}` (GET status/current). A planned guest: `{status: "stopped"}`.
+    GuestStatus(u32),
+    /// Running tasks of the guest that the caller may see: `[{upid, node, type, user, starttime}]`.
+    GuestTasks(u32),
+    /// All guests that the caller may see: `[{vmid, node, type, name, status, template, tags, pool, lock?}]`.
+    Guests,
+    /// The next free id: a number.
+    NextId,
+    /// Whether that id is free: a bool (GET /cluster/nextid?vmid=N; works without VM.Audit).
+    IdFree(u32),
+    /// `[{node, status: online|offline|unknown}]`.
+    Nodes,
+    /// Names of everything that a NIC can use as bridge on that node now (bridges, OVS bridges and applied vnets): `[name]`.
+    Bridges(String),
+    /// `[{storage, type, content: [..], enabled, active, shared, avail, total, used}]` as that node sees them.
+    Storages(String),
+    /// One storage's configuration, `{storage, type, path?, content, nodes?, disable?}` (GET /storage/{s}).
+    StorageConfig(String),
+    /// Content of a storage on a node, of one kind (`images`, `iso`, `import`, `snippets`, ...), for one guest or all:
+    /// `[{volid, format, size, vmid?, parent?, content}]`.
+    Volumes {
+        /// Node name.
+        node: String,
+        /// Storage id.
+        storage: String,
+        /// Content kind.
+        content: String,
+        /// Only volumes of that guest.
+        vmid: Option<u32>,
+    },
+    /// One volume, `{path, size, used, format}` (GET storage/{s}/content/{volid}); size in bytes.
+    Volume {
+        /// Node name.
+        node: String,
+        /// Volume id, `storage:...`.
+        volid: String,
+    },
+    /// Granted privileges on a path: `{Priv.Name: 0|1}`; a key that is there is granted (source: docs/pve-privileges.md).
+    Perms(String),
+    /// `{user: "u@realm", token: "id" | null, root_login: bool}`: who we are; `root_login` only for the real root@pam ticket.
+    WhoAmI,
+    /// `{release, version, major: n, minor: n}`.
+    Version,
+    /// Datacenter options: `{tag-style?, allowed-tags?: [..], mac_prefix?, ...}`.
+    ClusterOptions,
+    /// All zones in the pending view: `[{zone, type, state?, pending?, ...}]` plus, after a second read, the plain digest:
+    /// `{entries: [...], digest: "…"|""}`.
+    SdnZones,
+    /// All vnets in the pending view: `{entries: [{vnet, zone, tag?, alias?, state?, pending?, ...}], digest}`.
+    SdnVnets,
+    /// Whether something is pending that the caller may see, by kind: `{zones: [id], vnets: [id], controllers: [id], subnets: [id], fabrics: [id]}`.
+    SdnPending,
+    /// Zones as the nodes have them: `{node: [{zone, status}]}` over all online nodes.
+    SdnStatus,
+    /// One planned or applied vnet (exists for the ledger's sake: a planned vnet overlays lists): `{vnet, zone, tag, ...}`.
+    SdnVnet(String),
+    /// One planned or applied zone, likewise.
+    SdnZone(String),
+    /// One task: `{upid, status: running|stopped, exitstatus?, type, node, log_tail?: [..]}`.
+    Task(String),
+    /// HA resources: `[{sid, state}]`.
+    HaResources,
+    /// Pools: `[{poolid}]`.
+    Pools,
+    /// Replication jobs of a guest: `[{id}]`.
+    Replication(u32),
+    /// Network interfaces that the guest agent reports, as the server gives them; `Unreadable` when there is no agent.
+    AgentInterfaces(u32),
+    /// Snapshots of a guest: `[{name, parent?, ...}]` without `current`.
+    Snapshots(u32),
+}
+
+impl PveKey {
+    /// The opaque key.
+    pub fn key(&self) -> Key {
+        let p = |parts: &[&str]| {
+            let mut all = vec!["pve"];
+            all.extend_from_slice(parts);
+            Key::from_parts(&all)
+        };
+        let n = |v: &u32| v.to_string();
+        match self {
+            PveKey::Guest(v) => p(&["guest", &n(v)]),
+            PveKey::GuestStatus(v) => p(&["status", &n(v)]),
+            PveKey::GuestTasks(v) => p(&["guest-tasks", &n(v)]),
+            PveKey::Guests => p(&["guests"]),
+            PveKey::NextId => p(&["next-id"]),
+            PveKey::IdFree(v) => p(&["id-free", &n(v)]),
+            PveKey::Nodes => p(&["nodes"]),
+            PveKey::Bridges(node) => p(&["bridges", node]),
+            PveKey::Storages(node) => p(&["storages", node]),
+            PveKey::StorageConfig(s) => p(&["storage-config", s]),
+            PveKey::Volumes {
+                node,
+                storage,
+                content,
+                vmid,
+            } => p(&[
+                "volumes",
+                node,
+                storage,
+                content,
+                &vmid.map_or_else(|| "all".to_owned(), |v| v.to_string()),
+            ]),
+            PveKey::Volume { node, volid } => p(&["volume", node, volid]),
+            PveKey::Perms(path) => p(&["perms", path]),
+            PveKey::WhoAmI => p(&["who-am-i"]),
+            PveKey::Version => p(&["version"]),
+            PveKey::ClusterOptions => p(&["cluster-options"]),
+            PveKey::SdnZones => p(&["sdn-zones"]),
+            PveKey::SdnVnets => p(&["sdn-vnets"]),
+            PveKey::SdnPending => p(&["sdn-pending"]),
+            PveKey::SdnStatus => p(&["sdn-status"]),
+            PveKey::SdnVnet(v) => p(&["sdn-vnet", v]),
+            PveKey::SdnZone(z) => p(&["sdn-zone", z]),
+            PveKey::Task(upid) => p(&["task", upid]),
+            PveKey::HaResources => p(&["ha-resources"]),
+            PveKey::Pools => p(&["pools"]),
+            PveKey::Replication(v) => p(&["replication", &n(v)]),
+            PveKey::AgentInterfaces(v) => p(&["agent-interfaces", &n(v)]),
+            PveKey::Snapshots(v) => p(&["snapshots", &n(v)]),
+        }
+    }
+
+    /// The typed key back from the opaque one; `None` if it is not ours.
+    pub fn parse(key: &Key) -> Option<PveKey> {
+        let parts = key.parts();
+        let s = |i: usize| parts.get(i).cloned();
+        let v = |i: usize| parts.get(i).and_then(|t| t.parse::<u32>().ok());
+        if s(0)? != "pve" {
+            return None;
+        }
+        Some(match parts.get(1)?.as_str() {
+            "guest" => PveKey::Guest(v(2)?),
+            "status" => PveKey::GuestStatus(v(2)?),
+            "guest-tasks" => PveKey::GuestTasks(v(2)?),
+            "guests" => PveKey::Guests,
+            "next-id" => PveKey::NextId,
+            "id-free" => PveKey::IdFree(v(2)?),
+            "nodes" => PveKey::Nodes,
+            "bridges" => PveKey::Bridges(s(2)?),
+            "storages" => PveKey::Storages(s(2)?),
+            "storage-config" => PveKey::StorageConfig(s(2)?),
+            "volumes" => PveKey::Volumes {
+                node: s(2)?,
+                storage: s(3)?,
+                content: s(4)?,
+                vmid: v(5),
+            },
+            "volume" => PveKey::Volume {
+                node: s(2)?,
+                volid: s(3)?,
+            },
+            "perms" => PveKey::Perms(s(2)?),
+            "who-am-i" => PveKey::WhoAmI,
+            "version" => PveKey::Version,
+            "cluster-options" => PveKey::ClusterOptions,
+            "sdn-zones" => PveKey::SdnZones,
+            "sdn-vnets" => PveKey::SdnVnets,
+            "sdn-pending" => PveKey::SdnPending,
+            "sdn-status" => PveKey::SdnStatus,
+            "sdn-vnet" => PveKey::SdnVnet(s(2)?),
+            "sdn-zone" => PveKey::SdnZone(s(2)?),
+            "task" => PveKey::Task(s(2)?),
+            "ha-resources" => PveKey::HaResources,
+            "pools" => PveKey::Pools,
+            "replication" => PveKey::Replication(v(2)?),
+            "agent-interfaces" => PveKey::AgentInterfaces(v(2)?),
+            "snapshots" => PveKey::Snapshots(v(2)?),
+            _ => return None,
+        })
+    }
+}
+
+impl From<PveKey> for Key {
+    fn from(k: PveKey) -> Key {
+        k.key()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_round_trip() {
+        for k in [
+            PveKey::Guest(100),
+            PveKey::Perms("/storage/a b".into()),
+            PveKey::Volumes {
+                node: "pve1".into(),
+                storage: "nfs".into(),
+                content: "images".into(),
+                vmid: None,
+            },
+            PveKey::Volume {
+                node: "pve1".into(),
+                volid: "nfs:100/disk0.vmdk".into(),
+            },
+            PveKey::Task("UPID:pve1:0001:00:00:qmcreate:100:root@pam!t:".into()),
+        ] {
+            assert_eq!(PveKey::parse(&k.key()), Some(k));
+        }
+    }
+}
