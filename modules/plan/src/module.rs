@@ -65,6 +65,12 @@ pub trait Module {
     /// Facts that are still missing; called again until it names nothing new.
     fn needs(&self, facts: &Facts) -> Vec<Key>;
 
+    /// Objects whose planned state this task may replace, as far as the arguments alone tell. In check mode they are held in the
+    /// ledger from read to store, so that two forks do not plan the same object (or claim the same id) at once.
+    fn holds(&self) -> Vec<Key> {
+        Vec::new()
+    }
+
     /// What must be waited for before planning, if anything.
     ///
     /// # Errors
