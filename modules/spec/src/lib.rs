@@ -1,1 +1,24 @@
-//! TBD
+//! Argument specs as data, coercion as Ansible's own `check_type_*` do it, secrets, and the documentation made of it.
+//!
+//! Nobody applies an argument spec for a binary module: values arrive as templating left them, so `vmid` may be `101` or
+//! `"101"`. [`parse`] does for a [`ModuleSpec`] what `AnsibleModule` does for a Python module, and reports all errors at once.
+//! The crate is pure: the environment is a function given by the caller. It knows nothing of any module.
+#![deny(missing_docs)]
+
+mod args;
+mod coerce;
+mod lint;
+mod literal;
+mod opt;
+mod parse;
+mod spec_json;
+mod suggest;
+
+pub use args::{ArgError, Args, MASK, Secret, mask_text, secrets};
+pub use coerce::{boolean, float, int, python_str};
+pub use lint::lint;
+pub use literal::parse_literal;
+pub use opt::{Groups, Kind, ModuleSpec, Opt, RequiredIf, Ret, Support};
+pub use parse::parse;
+pub use spec_json::spec_json;
+pub use suggest::nearest;

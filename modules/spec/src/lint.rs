@@ -1,0 +1,108 @@
+//! Contradictions within a table.
+
+use crate::opt::{Kind, ModuleSpec, Opt};
+use crate::parse::parse;
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+
+/// What is wrong with a table, for the tests of whoever writes one; empty: nothing.
+///
+/// Names and aliases are used once, defaults are JSON that their own option accepts, rules name options that exist, everything
+/// is documented.
+pub fn lint(spec: &ModuleSpec) -> Vec<String> {
+    let mut out = Vec::new();
+    let all: Vec<&'static Opt> = spec.all().collect();
+    options(&all, "", &mut out);
+    let known = |n: &str| all.iter().any(|o| o.name == n);
+    let mut rules: Vec<&str> = Vec::new();
+    for groups in [
+        spec.required_one_of,
+        spec.required_together,
+        spec.mutually_exclusive,
+    ] {
+        rules.extend(groups.iter().flat_map(|g| g.iter().copied()));
+    }
+    for (name, needs) in spec.required_by {
+        rules.push(name);
+        rules.extend(needs.iter().copied());
+    }
+    for (name, value, needs, _) in spec.required_if {
+        rules.push(name);
+        rules.extend(needs.iter().copied());
+        let choices = spec.option(name).map_or(&[][..], |o| o.choices);
+        if !choices.is_empty() && !choices.contains(value) {
+            out.push(format!("required_if: `{name}` is never `{value}`"));
+        }
+    }
+    for name in rules {
+        if !known(name) {
+            out.push(format!("a rule names `{name}`, which is no option"));
+        }
+    }
+    if spec.name.is_empty() || spec.short.is_empty() || spec.doc.is_empty() {
+        out.push("name, short and doc are needed".to_owned());
+    }
+    if spec.short.ends_with('.') {
+        out.push("short ends with a full stop".to_owned());
+    }
+    out
+}
+
+fn options(opts: &[&'static Opt], path: &str, out: &mut Vec<String>) {
+    let mut seen = BTreeSet::new();
+    for opt in opts {
+        let at = if path.is_empty() {
+            opt.name.to_owned()
+        } else {
+            format!("{path}.{}", opt.name)
+        };
+        for name in std::iter::once(&opt.name).chain(opt.aliases) {
+            if !seen.insert(*name) {
+                out.push(format!("{at}: the name `{name}` is used twice"));
+            }
+        }
+        if opt.doc.trim().is_empty() {
+            out.push(format!("{at}: no documentation"));
+        }
+        if opt.required && opt.default.is_some() {
+            out.push(format!("{at}: required, yet it has a default"));
+        }
+        if (opt.kind == Kind::List) != opt.elements.is_some() {
+            out.push(format!(
+                "{at}: elements belong to lists, and lists need them"
+            ));
+        }
+        let dicts = opt.kind == Kind::Dict || opt.elements == Some(Kind::Dict);
+        if !opt.options.is_empty() && !dicts {
+            out.push(format!("{at}: only dictionaries have suboptions"));
+        }
+        default(opt, &at, out);
+        let sub: Vec<&'static Opt> = opt.options.iter().collect();
+        options(&sub, &at, out);
+    }
+}
+
+/// The default must pass the option's own checks.
+fn default(opt: &'static Opt, at: &str, out: &mut Vec<String>) {
+    let Some(text) = opt.default else { return };
+    let value: Value = match serde_json::from_str(text) {
+        Ok(value) => value,
+        Err(e) => return out.push(format!("{at}: the default is not JSON: {e}")),
+    };
+    let group: &'static [Opt] = std::slice::from_ref(opt);
+    let mut raw = Map::new();
+    raw.insert(opt.name.to_owned(), value.clone());
+    // Leaked: lint runs in tests only, and a spec is made of 'static parts.
+    let groups: &'static [&'static [Opt]] = Box::leak(Box::new([group]));
+    let spec = ModuleSpec {
+        options: groups,
+        ..ModuleSpec::EMPTY
+    };
+    match parse(&spec, &raw, &|_| None) {
+        Ok(args) if opt.kind != Kind::Path && args.get(opt.name) != Some(&value) => {
+            out.push(format!("{at}: the default is not of type {}", opt.kind));
+        }
+        Ok(_) => {}
+        Err(errors) => out.extend(errors.iter().map(|e| format!("default of {e}"))),
+    }
+}
