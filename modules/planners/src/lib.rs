@@ -1,1 +1,40 @@
-//! TBD
+//! The planners: one file (or folder) per Ansible module, each pure.
+//!
+//! A planner has an argument table (`SPEC`), a desired state made from coerced arguments, and the [`plan::Module`] that names the
+//! facts it needs and turns them into steps. Nothing here reads or writes the world.
+
+use plan::Module;
+use spec::{ArgError, Args, ModuleSpec};
+
+/// Which world a module works in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The Proxmox VE API.
+    Pve,
+    /// The vSphere API.
+    Vsphere,
+    /// Files of an export that is mounted where the task runs.
+    Export,
+}
+
+/// One Ansible module.
+pub struct Def {
+    /// Its argument table, which also makes its documentation.
+    pub spec: &'static ModuleSpec,
+    /// Its world.
+    pub side: Side,
+    /// Makes the pure module of its arguments, or says all that is wrong with them beyond the table.
+    pub make: fn(&Args) -> Result<Box<dyn Module>, Vec<ArgError>>,
+}
+
+/// All modules of the collection.
+pub fn registry() -> &'static [&'static Def] {
+    REGISTRY
+}
+
+const REGISTRY: &[&Def] = &[];
+
+/// The module of that short name.
+pub fn find(name: &str) -> Option<&'static Def> {
+    registry().iter().copied().find(|d| d.spec.name == name)
+}
