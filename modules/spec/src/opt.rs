@@ -384,6 +384,17 @@ impl ModuleSpec {
         version_added: "0.1.0",
     };
 
+    /// A module that only reads, without options, the base for struct update.
+    pub const READS: ModuleSpec = ModuleSpec {
+        writes: false,
+        check_mode: Support {
+            support: "full",
+            details: "This action does not modify state.",
+        },
+        diff_mode: Support::READS,
+        ..ModuleSpec::EMPTY
+    };
+
     /// All options, group after group.
     pub fn all(&self) -> impl Iterator<Item = &'static Opt> {
         self.options.iter().flat_map(|group| group.iter())

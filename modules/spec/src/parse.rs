@@ -3,6 +3,7 @@
 use crate::args::{ArgError, Args, MASK, mask_text, searchable};
 use crate::coerce::{self, FALSE, TRUE};
 use crate::opt::{Kind, ModuleSpec, Opt};
+use crate::secrets::{collect_raw_secrets, leaves, masked};
 use crate::suggest::nearest;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -93,14 +94,14 @@ impl Place {
     }
 }
 
-struct Walk<'a> {
+pub(crate) struct Walk<'a> {
     env: Env<'a>,
     module: &'a str,
-    errors: Vec<ArgError>,
+    pub(crate) errors: Vec<ArgError>,
     warnings: Vec<String>,
-    given: BTreeSet<String>,
+    pub(crate) given: BTreeSet<String>,
     /// Options that were given but not accepted; the rules take them as present, so that one mistake is one error.
-    failed: BTreeSet<String>,
+    pub(crate) failed: BTreeSet<String>,
     found: Vec<String>,
     searched: Vec<String>,
 }
@@ -377,85 +378,6 @@ impl Walk<'_> {
             value: Some(shown),
         });
     }
-
-    /// The rules between options, with Ansible's semantics: defaults count as given, except for mutual exclusion.
-    fn rules(&mut self, spec: &ModuleSpec, values: &Map<String, Value>) {
-        let failed = std::mem::take(&mut self.failed);
-        let has = |name: &str| values.contains_key(name) || failed.contains(name);
-        let named: BTreeSet<String> = self.given.clone();
-        let mut report = |path: &str, msg: String| {
-            self.errors.push(ArgError {
-                path: path.to_owned(),
-                value: None,
-                msg,
-            });
-        };
-        for group in spec.mutually_exclusive {
-            let both: Vec<&str> = group
-                .iter()
-                .copied()
-                .filter(|n| named.contains(*n))
-                .collect();
-            if both.len() > 1 {
-                report(
-                    both[0],
-                    format!("{} exclude each other; give only one", quoted(&both)),
-                );
-            }
-        }
-        for group in spec.required_one_of {
-            if !group.is_empty() && !group.iter().any(|n| has(n)) {
-                report(group[0], format!("one of {} is required", quoted(group)));
-            }
-        }
-        for group in spec.required_together {
-            let missing: Vec<&str> = group.iter().copied().filter(|n| !has(n)).collect();
-            if !missing.is_empty() && missing.len() < group.len() {
-                report(
-                    missing[0],
-                    format!(
-                        "{} are required together; {} is missing",
-                        quoted(group),
-                        quoted(&missing)
-                    ),
-                );
-            }
-        }
-        for (name, needs) in spec.required_by {
-            let missing: Vec<&str> = needs.iter().copied().filter(|n| !has(n)).collect();
-            if has(name) && !missing.is_empty() {
-                report(
-                    missing[0],
-                    format!(
-                        "required when `{name}` is given; {} is missing",
-                        quoted(&missing)
-                    ),
-                );
-            }
-        }
-        for (name, wanted, needs, any) in spec.required_if {
-            let hit = values
-                .get(*name)
-                .is_some_and(|v| same_choice(wanted, &plain(v), Kind::Raw));
-            let missing: Vec<&str> = needs.iter().copied().filter(|n| !has(n)).collect();
-            let short = if *any {
-                missing.len() == needs.len()
-            } else {
-                !missing.is_empty()
-            };
-            if hit && short && !missing.is_empty() {
-                let what = if *any { "one of them" } else { "all of them" };
-                report(
-                    missing[0],
-                    format!(
-                        "required when `{name}` is `{wanted}`: {} ({what}); {} is missing",
-                        quoted(needs),
-                        quoted(&missing)
-                    ),
-                );
-            }
-        }
-    }
 }
 
 /// Whether a raw value counts as not given.
@@ -490,7 +412,7 @@ fn match_choice(text: String, choices: &[&str]) -> String {
 }
 
 /// Choices are text; booleans and floats have more than one spelling.
-fn same_choice(choice: &str, text: &str, kind: Kind) -> bool {
+pub(crate) fn same_choice(choice: &str, text: &str, kind: Kind) -> bool {
     choice == text
         || match kind {
             Kind::Bool => choice.eq_ignore_ascii_case(text),
@@ -501,14 +423,14 @@ fn same_choice(choice: &str, text: &str, kind: Kind) -> bool {
 }
 
 /// A string as it is, anything else as JSON.
-fn plain(value: &Value) -> String {
+pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::String(s) => s.clone(),
         other => other.to_string(),
     }
 }
 
-fn quoted(names: &[&str]) -> String {
+pub(crate) fn quoted(names: &[&str]) -> String {
     let names: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
     names.join(", ")
 }
@@ -518,82 +440,4 @@ fn shorten(text: &str) -> String {
         Some((at, _)) => format!("{}...", &text[..at]),
         None => text.to_owned(),
     }
-}
-
-/// Every string or number in a value, as text.
-fn leaves(value: &Value, out: &mut Vec<String>) {
-    match value {
-        Value::String(s) => {
-            out.push(s.clone());
-            if s.trim() != s {
-                out.push(s.trim().to_owned());
-            }
-        }
-        Value::Number(n) => out.push(n.to_string()),
-        Value::Array(items) => items.iter().for_each(|v| leaves(v, out)),
-        Value::Object(map) => map.values().for_each(|v| leaves(v, out)),
-        Value::Null | Value::Bool(_) => {}
-    }
-}
-
-/// Secrets as they arrive, before anything can go wrong with them.
-fn collect_raw_secrets(
-    opts: &'static [Opt],
-    raw: &Map<String, Value>,
-    env: Env<'_>,
-    out: &mut Vec<String>,
-) {
-    for opt in opts {
-        let given = raw
-            .iter()
-            .filter(|(key, _)| opt.answers_to(key))
-            .map(|(_, value)| value);
-        if opt.secret {
-            given.for_each(|v| leaves(v, out));
-            if let Some(text) = opt.env.and_then(env) {
-                leaves(&Value::String(text), out);
-            }
-        } else if opt.holds_secret() {
-            for value in given {
-                let objects = match value {
-                    Value::Array(items) => items.iter().collect(),
-                    other => vec![other],
-                };
-                for map in objects.into_iter().filter_map(Value::as_object) {
-                    collect_raw_secrets(opt.options, map, env, out);
-                }
-            }
-        }
-    }
-}
-
-/// The typed values with secrets masked.
-fn masked(groups: &[&'static [Opt]], values: &Map<String, Value>) -> Map<String, Value> {
-    let mask_all = |opt: &Opt, value: &Value| -> Value {
-        if opt.secret {
-            return Value::String(MASK.to_owned());
-        }
-        match value {
-            Value::Object(map) if opt.holds_secret() => Value::Object(masked(&[opt.options], map)),
-            Value::Array(items) if opt.holds_secret() => items
-                .iter()
-                .map(|item| match item {
-                    Value::Object(map) => Value::Object(masked(&[opt.options], map)),
-                    other => other.clone(),
-                })
-                .collect(),
-            other => other.clone(),
-        }
-    };
-    values
-        .iter()
-        .map(|(name, value)| {
-            let opt = groups
-                .iter()
-                .flat_map(|g| g.iter())
-                .find(|o| o.name == name);
-            let shown = opt.map_or_else(|| value.clone(), |opt| mask_all(opt, value));
-            (name.clone(), shown)
-        })
-        .collect()
 }
