@@ -50,6 +50,8 @@ pub struct Resp {
     pub body: Vec<u8>,
     /// For the request log.
     pub kind: Kind,
+    /// For the request log: who asked, as far as the site knows.
+    pub user: String,
     /// For the request log: what was asked in the site's own words (a SOAP method, `qmcreate`, ...).
     pub note: String,
 }
@@ -58,6 +60,15 @@ pub struct Resp {
 pub trait Site: Send + Sync + 'static {
     /// Answers one request.
     fn handle(&self, req: &Req) -> Resp;
+
+    /// How the log counts a request that a fault rule kept from being executed.
+    fn kind(&self, req: &Req) -> Kind {
+        if req.method == "GET" || req.method == "HEAD" {
+            Kind::Read
+        } else {
+            Kind::Write
+        }
+    }
 
     /// The whole present state, for `GET /labsim/world`; no secrets.
     fn dump(&self) -> serde_json::Value;

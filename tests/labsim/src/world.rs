@@ -32,7 +32,7 @@ impl Rng {
     }
 }
 
-/// Reads a world file.
+/// Reads a world file; its parts `pve` and `vcenter` may be names of further files beside it.
 /// Errors: cannot be read, is no JSON object.
 pub fn read(path: &Path) -> Result<Value, String> {
     let text =

@@ -1,6 +1,7 @@
 //! The Proxmox VE side: shared state, the shape of a call, and the way from a request to a route.
 pub mod access;
 pub mod cluster;
+pub mod formats;
 pub mod guest;
 pub mod nodes;
 pub mod propstr;
@@ -27,7 +28,7 @@ pub struct PveError {
     pub status: u16,
     /// The whole message; its first line becomes the reason phrase.
     pub message: String,
-    /// For 400: parameter name to text (without the trailing newline).
+    /// For 400: parameter name to text, verbatim (format errors end with a newline, others do not).
     pub errors: BTreeMap<String, String>,
 }
 

@@ -89,6 +89,9 @@ pub fn matches_pattern(pattern: &str, text: &str) -> bool {
         // Perl spells flags of an embedded pattern `(?^u:`, and a missing lower bound `{,16}`.
         let ours = pattern
             .replace("(?^u:", "(?:")
+            .replace("(?^i:", "(?i:")
+            // Too big for the regex crate with Unicode classes; `maxLength` says the same.
+            .replace("{0,256}", "*")
             .replace("(?^:", "(?:")
             .replace("{,", "{0,")
             .replace("\\/", "/")

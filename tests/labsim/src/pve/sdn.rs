@@ -6,6 +6,13 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, Default)]
 pub struct Sdn {}
 
+impl Sdn {
+    /// The zone of a vnet by the pending config.
+    pub fn zone_of(&self, _vnet: &str) -> Option<String> {
+        None
+    }
+}
+
 /// Adds the routes of this file.
 pub fn register(_r: &mut Router) {}
 
