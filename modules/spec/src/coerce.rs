@@ -34,8 +34,8 @@ pub fn int(value: &Value) -> Option<i64> {
         Value::Bool(b) => Some(i64::from(*b)),
         Value::Number(n) => n.as_i64().or_else(|| {
             let f = n.as_f64()?;
-            // Beyond 2^53 a float is no longer one particular integer.
-            (f.fract() == 0.0 && f.abs() <= 9_007_199_254_740_992.0).then_some(f as i64)
+            // 2^63 itself is out; every float below it without a fraction is an exact integer.
+            (f.fract() == 0.0 && f.abs() < 9_223_372_036_854_775_808.0).then_some(f as i64)
         }),
         Value::String(s) => decimal(s),
         _ => None,
@@ -44,7 +44,8 @@ pub fn int(value: &Value) -> Option<i64> {
 
 /// The integer that a decimal text says exactly, like Python's `int(Decimal(text))` without a remainder.
 fn decimal(text: &str) -> Option<i64> {
-    let text = without_underscores(text.trim())?;
+    // Python's Decimal takes `_` anywhere.
+    let text = text.trim().replace('_', "");
     let (negative, bare) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
         b'+' => (false, &text[1..]),
@@ -77,7 +78,7 @@ fn decimal(text: &str) -> Option<i64> {
     i64::try_from(if negative { -number } else { number }).ok()
 }
 
-/// Python lets `_` stand between digits only.
+/// Python's float takes `_` between digits only.
 fn without_underscores(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     for (i, b) in bytes.iter().enumerate() {

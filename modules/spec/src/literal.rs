@@ -306,6 +306,7 @@ impl Parser {
         let digits = if radix == 10 { bare } else { &bare[2..] };
         let number = i64::from_str_radix(&format!("{sign}{digits}"), radix)
             .map(Number::from)
+            .or_else(|_| u64::from_str_radix(&format!("{sign}{digits}"), radix).map(Number::from))
             .ok()
             .or_else(|| {
                 let float =

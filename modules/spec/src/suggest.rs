@@ -15,7 +15,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     candidates
         .into_iter()
         .map(|c| (distance(&word, &normal(c)), c))
-        .filter(|(d, c)| *d <= limit && *d < c.chars().count().max(2))
+        .filter(|(d, c)| *d <= limit && *d < c.chars().count())
         .min_by_key(|(d, _)| *d)
         .map(|(_, c)| c)
 }
