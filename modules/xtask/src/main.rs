@@ -1,1 +1,69 @@
-fn main() {}
+//! `cargo xtask`: everything that is more than one `cargo` call.
+
+mod dist;
+mod docs;
+mod env;
+mod lab;
+mod test;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    about = "Build, document, package, test and demonstrate trueplan.virt"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Generate plugins/modules/*.py, meta/runtime.yml and the module table of README.md from the argument tables.
+    Docs {
+        /// Only say what is out of date, and fail then.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Build the release binary and the collection's tarball under dist/.
+    Dist {
+        /// Also compare the tarball's content with the module registry.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Formatting, lints, every test, documentation check, Ansible end to end.
+    Test {
+        /// The full counts (minutes instead of seconds for the generated tests, and several seeds).
+        #[arg(long)]
+        full: bool,
+    },
+    /// Start the lab in the foreground and print how to reach it.
+    Lab {
+        /// World file.
+        #[arg(long, default_value = "tests/lab/demo-world.json")]
+        world: String,
+        /// Seed for what a server may choose.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let root = env::root();
+    let done = match cli.command {
+        Command::Docs { check } => docs::run(&root, check),
+        Command::Dist { check } => dist::run(&root, check).map(|_| ()),
+        Command::Test { full } => test::run(&root, full),
+        Command::Lab { world, seed } => lab::foreground(&root, &world, seed),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("xtask: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
