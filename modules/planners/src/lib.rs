@@ -3,6 +3,11 @@
 //! A planner has an argument table (`SPEC`), a desired state made from coerced arguments, and the [`plan::Module`] that names the
 //! facts it needs and turns them into steps. Nothing here reads or writes the world.
 
+mod common;
+mod vmdk_descriptor;
+
+pub use common::{WRITING, WRITING_RETURNS};
+
 use plan::Module;
 use spec::{ArgError, Args, ModuleSpec};
 
@@ -32,7 +37,7 @@ pub fn registry() -> &'static [&'static Def] {
     REGISTRY
 }
 
-const REGISTRY: &[&Def] = &[];
+const REGISTRY: &[&Def] = &[&vmdk_descriptor::DEF];
 
 /// The module of that short name.
 pub fn find(name: &str) -> Option<&'static Def> {
