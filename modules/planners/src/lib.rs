@@ -3,10 +3,7 @@
 //! A planner has an argument table (`SPEC`), a desired state made from coerced arguments, and the [`plan::Module`] that names the
 //! facts it needs and turns them into steps. Nothing here reads or writes the world.
 
-mod common;
 mod vmdk_descriptor;
-
-pub use common::{WRITING, WRITING_RETURNS};
 
 use plan::Module;
 use spec::{ArgError, Args, ModuleSpec};

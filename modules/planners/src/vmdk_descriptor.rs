@@ -1,9 +1,10 @@
 //! `vmdk_descriptor`: a descriptor that Proxmox can read for a data file that VMware wrote.
 
-use crate::{Def, Side, WRITING, WRITING_RETURNS};
+use crate::{Def, Side};
 use plan::{Arg, Tolerance};
 use plan::{Effect, ErrorKind, Fact, Facts, Key, Module, Outcome, Plan, Refusal, Request, Step};
 use serde_json::{Map, Value, json};
+use spec::shared::{EXPECT_PLAN, RETURNS, RETURNS_WRITING};
 use spec::{ArgError, Args, Kind, ModuleSpec, Opt, Ret};
 use vsphere::export::ExportKey;
 use vsphere::vmdk;
@@ -20,7 +21,7 @@ const OWN: &[Opt] = &[
     Opt::str("state", "Whether the descriptor is there.").choices(&["present", "absent"]).default("\"present\""),
 ];
 
-const RETURNS: &[Ret] = &[
+const OWN_RETURNS: &[Ret] = &[
     Ret::new(
         "path",
         Kind::Str,
@@ -50,9 +51,9 @@ pub const SPEC: ModuleSpec = ModuleSpec {
         "VMware's own files are only read. A file that this module did not write is never overwritten and never removed.",
         "Runs on a host that mounts the export; delegate it there.",
     ],
-    options: &[OWN, WRITING],
+    options: &[OWN, &[EXPECT_PLAN]],
     required_if: &[("state", "present", &["source", "bytes"], false)],
-    returns: &[RETURNS, WRITING_RETURNS],
+    returns: &[OWN_RETURNS, RETURNS, RETURNS_WRITING],
     examples: "- name: Describe the first disk\n  trueplan.virt.vmdk_descriptor:\n    export: /mnt/pve/nfs-migration\n    storage: nfs-migration\n    vmid: 20042\n    disk: 0\n    source: app01/app01-flat.vmdk\n    bytes: 17179869184\n  delegate_to: pve1\n",
     ..ModuleSpec::EMPTY
 };
