@@ -4,83 +4,14 @@
 //! reads what a person asks for and refuses what the server would refuse.
 
 use crate::check::{is_cpu_type, parse_bool, refusal};
-use crate::config_key::{ConfigKey, KeyError};
+use crate::config_key::{ConfigKey, Family};
 use crate::meaning::same_value;
+pub use crate::prop_error::{Problem, PropError};
 use crate::schema::{Kind, Schema};
 use crate::size::{format_size, parse_size};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-
-/// One thing wrong inside a property string.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// Key inside the property string; empty where the whole is meant.
-    pub name: String,
-    /// Its value as given.
-    pub value: String,
-    /// What is wrong.
-    pub why: String,
-    /// What would be taken.
-    pub way_out: String,
-}
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.name.as_str(), self.value.as_str()) {
-            ("", "") => write!(f, "{}: {}", self.why, self.way_out),
-            ("", value) => write!(f, "{value} {}: {}", self.why, self.way_out),
-            (name, "") => write!(f, "{name} {}: {}", self.why, self.way_out),
-            (name, value) => write!(f, "{name}={value} {}: {}", self.why, self.way_out),
-        }
-    }
-}
-
-/// Why a property string cannot be read or would be refused; names option, value and the way out.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PropError {
-    /// No such option.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// The option has a plain value.
-    #[error("{0} has a plain value: give it without keys")]
-    Plain(String),
-    /// A part `name=` or `=value`.
-    #[error("{option}: {part:?} has no {missing}: give key=value parts separated by commas")]
-    Syntax {
-        /// The option.
-        option: String,
-        /// The part as given.
-        part: String,
-        /// `key` or `value`.
-        missing: &'static str,
-    },
-    /// One key twice, also by another name.
-    #[error("{option}: {name} is given twice: leave one out")]
-    Duplicate {
-        /// The option.
-        option: String,
-        /// The key.
-        name: String,
-    },
-    /// A value without a key where none is foreseen.
-    #[error("{option}: {part:?} has no key: give one of {keys}")]
-    NoDefaultKey {
-        /// The option.
-        option: String,
-        /// The part as given.
-        part: String,
-        /// The keys there are.
-        keys: String,
-    },
-    /// Values that the server would refuse, all of them.
-    #[error("{option}: {}", .problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("; "))]
-    Invalid {
-        /// The option.
-        option: String,
-        /// What is wrong.
-        problems: Vec<Problem>,
-    },
-}
 
 /// A difference of one key, by meaning; None: not set.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -524,7 +455,16 @@ impl PropString {
                     .collect(),
             ),
         };
-        let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+        // The size of an EFI disk, a TPM state or a medium is information, never a wish (pve-facts.md).
+        let size_counts = !matches!(self.key.family(), Family::Efidisk | Family::Tpmstate)
+            && ![self, after]
+                .iter()
+                .any(|p| p.get("media") == Some("cdrom"));
+        let names: BTreeSet<&String> = a
+            .keys()
+            .chain(b.keys())
+            .filter(|n| size_counts || *n != "size")
+            .collect();
         names
             .into_iter()
             .filter(|n| {
@@ -569,6 +509,11 @@ impl PropString {
             out.remove(name.as_ref());
         }
         out
+    }
+
+    /// A drive without what only its making decides (volume, size, format, source): the options that converge.
+    pub fn options_only(&self) -> PropString {
+        self.unset(&["file", "size", "format", "import-from"])
     }
 
     /// Keys and values as the server's own parser returns them: texts; drives with `interface`, `index` and their size
