@@ -348,14 +348,10 @@ proptest! {
 
     #[test]
     fn json_reads_the_same_as_a_literal(value in any_json()) {
-        // JSON differs from Python only in its three words and in control characters that it escapes alike.
+        // JSON differs from Python in its three words only.
         let text = value.to_string();
-        let words = ["true", "false", "null"].iter().any(|w| text.contains(w));
-        if !words && text.len() < 200 && !text.contains("\\/") {
-            if let Ok(read) = spec::parse_literal(&text) {
-                prop_assert_eq!(read, value);
-            }
-        }
+        prop_assume!(!["true", "false", "null"].iter().any(|w| text.contains(w)));
+        prop_assert_eq!(spec::parse_literal(&text), Ok(value));
     }
 
     #[test]
