@@ -6,6 +6,7 @@
 #![deny(missing_docs)]
 
 mod args;
+mod argspec_py;
 mod coerce;
 mod lint;
 mod literal;

@@ -3,6 +3,7 @@
 //!
 //! Ansible prefers the file without extension when it runs the module (STYLE.md F5), so this `main()` runs only without it.
 
+use crate::argspec_py;
 use crate::opt::{Kind, ModuleSpec, Opt, Ret, Support};
 use crate::spec_json::{default, typed};
 use crate::yaml;
@@ -25,6 +26,12 @@ pub fn module_py(spec: &ModuleSpec, version: &str) -> String {
         "# This module has no return values of its own.\n".to_owned()
     } else {
         yaml::print(&Value::Object(returns))
+    };
+    let keywords = argspec_py::keywords(spec, 8);
+    let imports = if argspec_py::uses_env(spec) {
+        "AnsibleModule, env_fallback"
+    } else {
+        "AnsibleModule"
     };
     let examples = spec.examples.trim_matches('\n');
     // A raw string cannot escape its own quotes; the other kind is then free.
@@ -54,27 +61,31 @@ EXAMPLES = r{quotes}
 RETURN = r"""
 {returns}"""
 
-import json
 import platform
-import sys
+
+from ansible.module_utils.basic import {imports}
+
+
+class MissingBinary(AnsibleModule):
+    """Answers everything, wrong arguments included, with the one thing that is wrong here."""
+
+    def fail_json(self, msg=None, **kwargs):
+        super().fail_json(
+            msg=(
+                "unable to run {COLLECTION}.{name} {version}: its native binary for %s %s is not installed; "
+                "install a release of the collection that holds it (ansible-galaxy collection install --force {COLLECTION}), "
+                "build it from source (cargo xtask dist), or run the task on a host of a supported platform "
+                "(delegate_to: localhost)" % (platform.system(), platform.machine())
+            ),
+            changed=False,
+            error_kind="internal",
+        )
 
 
 def main():
-    """Report that the native binary is missing; Ansible runs this file only then."""
-    machine = "%s %s" % (platform.system(), platform.machine())
-    result = {{
-        "failed": True,
-        "changed": False,
-        "error_kind": "internal",
-        "msg": (
-            "unable to run {COLLECTION}.{name} {version}: its native binary for %s is not installed; "
-            "install a release of the collection that holds it (ansible-galaxy collection install --force {COLLECTION}), "
-            "build it from source (cargo xtask dist), or run the task on a host of a supported platform "
-            "(delegate_to: localhost)" % machine
-        ),
-    }}
-    sys.stdout.write(json.dumps(result) + "\n")
-    sys.exit(1)
+    module = MissingBinary(
+{keywords}    )
+    module.fail_json()
 
 
 if __name__ == "__main__":

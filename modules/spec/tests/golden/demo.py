@@ -254,27 +254,62 @@ disks:
       type: int
 """
 
-import json
 import platform
-import sys
+
+from ansible.module_utils.basic import AnsibleModule, env_fallback
+
+
+class MissingBinary(AnsibleModule):
+    """Answers everything, wrong arguments included, with the one thing that is wrong here."""
+
+    def fail_json(self, msg=None, **kwargs):
+        super().fail_json(
+            msg=(
+                "unable to run trueplan.virt.demo 0.1.0: its native binary for %s %s is not installed; "
+                "install a release of the collection that holds it (ansible-galaxy collection install --force trueplan.virt), "
+                "build it from source (cargo xtask dist), or run the task on a host of a supported platform "
+                "(delegate_to: localhost)" % (platform.system(), platform.machine())
+            ),
+            changed=False,
+            error_kind="internal",
+        )
 
 
 def main():
-    """Report that the native binary is missing; Ansible runs this file only then."""
-    machine = "%s %s" % (platform.system(), platform.machine())
-    result = {
-        "failed": True,
-        "changed": False,
-        "error_kind": "internal",
-        "msg": (
-            "unable to run trueplan.virt.demo 0.1.0: its native binary for %s is not installed; "
-            "install a release of the collection that holds it (ansible-galaxy collection install --force trueplan.virt), "
-            "build it from source (cargo xtask dist), or run the task on a host of a supported platform "
-            "(delegate_to: localhost)" % machine
-        ),
-    }
-    sys.stdout.write(json.dumps(result) + "\n")
-    sys.exit(1)
+    module = MissingBinary(
+        argument_spec={
+            "vmid": {"type": "int", "aliases": ["id"]},
+            "name": {"type": "str"},
+            "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
+            "trunks": {"type": "list", "elements": "int", "choices": [1, 2]},
+            "tags": {"type": "list", "elements": "str", "default": ["a", "yes"]},
+            "wait": {"type": "bool", "default": True},
+            "timeout": {"type": "int", "default": 600},
+            "rate": {"type": "float", "default": 1.5},
+            "ca_path": {"type": "path"},
+            "any": {"type": "raw"},
+            "net": {"type": "dict"},
+            "disks": {
+                "type": "list",
+                "elements": "dict",
+                "options": {
+                    "datastore": {"type": "str", "required": True},
+                    "key": {"type": "int", "no_log": False},
+                    "mode": {"type": "str", "default": "on", "choices": ["on", "off", "2.0"]},
+                },
+            },
+            "expect_plan": {"type": "str"},
+            "api_host": {"type": "str", "required": True, "fallback": (env_fallback, ["DEMO_HOST"])},
+            "api_password": {"type": "str", "fallback": (env_fallback, ["DEMO_PASSWORD"]), "no_log": True},
+        },
+        supports_check_mode=True,
+        required_if=[("state", "present", ["tags"]), ("wait", True, ["timeout", "rate"], True)],
+        required_one_of=[["vmid", "name"]],
+        required_together=[["net", "disks"]],
+        mutually_exclusive=[["vmid", "name"]],
+        required_by={"rate": ["timeout"]},
+    )
+    module.fail_json()
 
 
 if __name__ == "__main__":
