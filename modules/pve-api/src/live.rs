@@ -1,0 +1,168 @@
+//! The world that is real.
+
+use crate::connection::Connection;
+use crate::error::{ApiError, Refused};
+use crate::session::Session;
+use crate::wire;
+use once_cell::unsync::OnceCell;
+use plan::{ErrorKind, Fact, Failure, Key, Request, Sent, Step, Wait, World};
+use pve::keys::PveKey;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+struct Remembered {
+    fact: Fact,
+    /// The requests it was made of.
+    gets: BTreeSet<String>,
+}
+
+/// A Proxmox VE cluster. Nothing is sent before the first read.
+pub struct Live {
+    pub(crate) connection: Connection,
+    session: OnceCell<Session>,
+    facts: BTreeMap<Key, Remembered>,
+    /// Answers by path; a refusal is an answer too.
+    gets: BTreeMap<String, Result<Value, Refused>>,
+    /// The requests behind the fact that is being read.
+    using: BTreeSet<String>,
+    /// Where guests were last seen; tried first, never believed.
+    pub(crate) places: BTreeMap<u32, String>,
+}
+
+impl Live {
+    /// A world behind that connection, which is opened at the first read.
+    pub fn new(connection: Connection) -> Self {
+        Live {
+            connection,
+            session: OnceCell::new(),
+            facts: BTreeMap::new(),
+            gets: BTreeMap::new(),
+            using: BTreeSet::new(),
+            places: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn session(&self) -> Result<&Session, ApiError> {
+        self.session
+            .get_or_try_init(|| Session::open(&self.connection))
+    }
+
+    /// For messages.
+    pub(crate) fn who(&self) -> String {
+        self.connection
+            .identity()
+            .map_or_else(|_| "nobody".to_owned(), |i| i.describe())
+    }
+
+    /// A read, remembered under its path. The path is encoded by the caller.
+    pub(crate) fn get(&mut self, path: &str) -> Result<Value, ApiError> {
+        self.using.insert(path.to_owned());
+        if let Some(r) = self.gets.get(path) {
+            return r.clone().map_err(ApiError::Refused);
+        }
+        let result = self.session()?.get(path);
+        match &result {
+            Ok(v) => {
+                self.gets.insert(path.to_owned(), Ok(v.clone()));
+            }
+            Err(ApiError::Refused(r)) if r.status != 401 => {
+                self.gets.insert(path.to_owned(), Err(r.clone()));
+            }
+            Err(_) => {}
+        }
+        result
+    }
+
+    /// Drops one remembered answer, to ask again within the same read.
+    pub(crate) fn drop_get(&mut self, path: &str) {
+        self.gets.remove(path);
+    }
+
+    /// Drops all remembered answers: something was written. Facts stay until they are forgotten.
+    pub(crate) fn drop_gets(&mut self) {
+        self.gets.clear();
+    }
+
+    /// Reads a key anew.
+    pub(crate) fn fresh(&mut self, key: &Key) -> Result<Fact, Failure> {
+        self.forget(std::slice::from_ref(key));
+        self.read(key)
+    }
+
+    /// The fact of a key, as errors of this crate.
+    pub(crate) fn fact(&mut self, key: &PveKey) -> Result<Fact, ApiError> {
+        let k = key.key();
+        if let Some(r) = self.facts.get(&k) {
+            self.using.extend(r.gets.iter().cloned());
+            return Ok(r.fact.clone());
+        }
+        let outer = std::mem::take(&mut self.using);
+        let result = match self.observe(key) {
+            Err(ApiError::Refused(r)) if r.status == 403 => {
+                let text = r.text();
+                let reason = crate::error::missing_privilege(&text, &self.who());
+                Ok(Fact::Unreadable(reason.unwrap_or(text)))
+            }
+            other => other,
+        };
+        let gets = std::mem::replace(&mut self.using, outer);
+        self.using.extend(gets.iter().cloned());
+        let fact = result?;
+        self.facts.insert(
+            k,
+            Remembered {
+                fact: fact.clone(),
+                gets,
+            },
+        );
+        Ok(fact)
+    }
+}
+
+impl World for Live {
+    fn read(&mut self, key: &Key) -> Result<Fact, Failure> {
+        let Some(k) = PveKey::parse(key) else {
+            return Err(Failure::new(
+                ErrorKind::Internal,
+                format!("unable to read {key}: it is not a fact of Proxmox VE; please report this"),
+            ));
+        };
+        let fact = self.fact(&k);
+        self.using.clear();
+        fact.map_err(|e| e.failure(&format!("read {}", crate::read::describe(&k)), &self.who()))
+    }
+
+    fn settle(&mut self, wait: &Wait) -> Result<(), Failure> {
+        self.settle_wait(wait)
+    }
+
+    fn send(&mut self, step: &Step, answers: &[Value]) -> Result<Sent, Failure> {
+        self.send_step(step, answers)
+    }
+
+    fn undo(&mut self, request: &Request, answers: &[Value]) -> Result<(), Failure> {
+        self.send_undo(request, answers)
+    }
+
+    fn forget(&mut self, keys: &[Key]) {
+        for k in keys {
+            if let Some(r) = self.facts.remove(k) {
+                for g in r.gets {
+                    self.gets.remove(&g);
+                }
+            }
+        }
+    }
+
+    fn pause(&mut self, seconds: f64) {
+        if seconds > 0.0 {
+            std::thread::sleep(Duration::from_secs_f64(seconds));
+        }
+    }
+}
+
+/// One segment of a path.
+pub(crate) fn seg(text: &str) -> String {
+    wire::encode(text)
+}

@@ -1,0 +1,109 @@
+//! `/cluster`, `/pools`, `/version`.
+
+use super::guest::LISTING;
+use super::{entries, pick, sorted, text};
+use crate::error::ApiError;
+use crate::live::Live;
+use crate::wire;
+use plan::Fact;
+use serde_json::{Map, Value, json};
+
+impl Live {
+    pub(crate) fn guests(&mut self) -> Result<Fact, ApiError> {
+        let answer = self.get(LISTING)?;
+        let list = entries(&answer)
+            .filter_map(|e| {
+                let mut o = Map::new();
+                o.insert("vmid".into(), json!(wire::int(e.get("vmid"))?));
+                o.extend(pick(
+                    e,
+                    &["node", "type", "name", "status", "tags", "pool", "lock"],
+                ));
+                o.insert("template".into(), json!(wire::truth(e.get("template"))));
+                Some(o)
+            })
+            .collect();
+        Ok(Fact::Known(sorted(list, "vmid")))
+    }
+
+    pub(crate) fn next_id(&mut self) -> Result<Fact, ApiError> {
+        let answer = self.get("/cluster/nextid")?;
+        match wire::int(Some(&answer)) {
+            Some(n) => Ok(Fact::Known(json!(n))),
+            None => Err(ApiError::Internal(format!(
+                "the next free id is {answer}, which is no number"
+            ))),
+        }
+    }
+
+    /// Whether no guest, seen or unseen, has that id: the only check that needs no VM.Audit (source: docs/pve-privileges.md).
+    pub(crate) fn id_free(&mut self, vmid: u32) -> Result<bool, ApiError> {
+        match self.get(&format!("/cluster/nextid?vmid={vmid}")) {
+            Ok(_) => Ok(true),
+            Err(ApiError::Refused(r)) if r.status == 400 && r.says("already exists") => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    pub(crate) fn ha_resources(&mut self) -> Result<Fact, ApiError> {
+        let answer = self.get("/cluster/ha/resources")?;
+        let list = entries(&answer)
+            .map(|e| pick(e, &["sid", "state"]))
+            .collect();
+        Ok(Fact::Known(sorted(list, "sid")))
+    }
+
+    pub(crate) fn pools(&mut self) -> Result<Fact, ApiError> {
+        let answer = self.get("/pools")?;
+        let list = entries(&answer).map(|e| pick(e, &["poolid"])).collect();
+        Ok(Fact::Known(sorted(list, "poolid")))
+    }
+
+    pub(crate) fn replication(&mut self, vmid: u32) -> Result<Fact, ApiError> {
+        let answer = self.get("/cluster/replication")?;
+        let list = entries(&answer)
+            .filter(|e| wire::int(e.get("guest")) == Some(u64::from(vmid)))
+            .map(|e| pick(e, &["id", "target", "type", "schedule"]))
+            .collect();
+        Ok(Fact::Known(sorted(list, "id")))
+    }
+
+    pub(crate) fn version(&mut self) -> Result<Fact, ApiError> {
+        let answer = self.get("/version")?;
+        let version = answer["version"].as_str().unwrap_or_default().to_owned();
+        let mut numbers = version
+            .split(|c: char| !c.is_ascii_digit())
+            .map(|p| p.parse::<u64>().unwrap_or(0));
+        let (major, minor) = (numbers.next(), numbers.next());
+        Ok(Fact::Known(json!({
+            "release": answer.get("release"), "version": version, "major": major.unwrap_or(0), "minor": minor.unwrap_or(0),
+        })))
+    }
+
+    /// Nodes that answer now.
+    pub(crate) fn online_nodes(&mut self) -> Result<Vec<String>, ApiError> {
+        let Fact::Known(nodes) = self.fact(&pve::keys::PveKey::Nodes)? else {
+            return Ok(vec![]);
+        };
+        Ok(entries(&nodes)
+            .filter(|n| text(n, "status") == Some("online"))
+            .filter_map(|n| text(n, "node").map(str::to_owned))
+            .collect())
+    }
+
+    pub(crate) fn nodes(&mut self) -> Result<Fact, ApiError> {
+        let answer = self.get("/nodes")?;
+        let list = entries(&answer)
+            .map(|e| pick(e, &["node", "status"]))
+            .collect();
+        Ok(Fact::Known(sorted(list, "node")))
+    }
+}
+
+/// The names of a list's entries, sorted.
+pub(crate) fn names(answer: &Value, field: &str) -> Value {
+    let mut names: Vec<&str> = entries(answer).filter_map(|e| text(e, field)).collect();
+    names.sort_unstable();
+    names.dedup();
+    json!(names)
+}
