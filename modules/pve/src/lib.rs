@@ -10,7 +10,7 @@
 //! - [`boot`]: boot orders, also in the old letters, and what the server makes of none.
 //! - [`volume`]: what a drive's first value means, and the name of the next volume.
 //! - [`naming`]: MAC addresses and DNS names of our own making; [`smbios`]: uuids and their byte orders, base64 texts.
-//! - [`sdn`]: ids and aliases of zones and vnets.
+//! - [`sdn`]: ids and aliases of zones and vnets. [`needs`]: the privileges that a request needs.
 //! - [`keys`]: the facts of a cluster that planners ask for.
 //!
 //! Two ways to read a property string: [`PropString::parse`] for what a server returned (unknown keys are kept),
@@ -24,6 +24,7 @@ pub mod ids;
 pub mod keys;
 pub mod meaning;
 pub mod naming;
+pub mod needs;
 pub mod prop;
 mod prop_error;
 pub mod schema;

@@ -53,7 +53,8 @@ pub fn implied_default(key: &ConfigKey, name: &str) -> Option<&'static str> {
     implied.or_else(|| schema.filter(|_| !none).and_then(|s| s.usable_default()))
 }
 
-/// Whether two values of one key mean the same; None: not set.
+/// Whether two values of one key mean the same: what is there (`a`) and what is wanted (`b`, which matters for machine
+/// types only); None: not set.
 pub fn same_value(key: &ConfigKey, name: &str, a: Option<&str>, b: Option<&str>) -> bool {
     let default = implied_default(key, name);
     match (a.or(default), b.or(default)) {
@@ -150,9 +151,9 @@ pub fn print_int_set(ranges: &[(u32, u32)], separator: &str) -> String {
     ranges.iter().map(one).collect::<Vec<_>>().join(separator)
 }
 
-/// Whether two machine types mean the same: `q35` equals any pinned `pc-q35-N`, `pc` any pinned i440fx, `virt` any
-/// `virt-N`; two different pins differ.
-pub fn same_machine(a: &str, b: &str) -> bool {
+/// Whether a machine type satisfies a wish: `q35` is satisfied by any pinned `pc-q35-N`, `pc` by any pinned i440fx,
+/// `virt` by any `virt-N`; a wish for a pinned one only by the same.
+pub fn same_machine(have: &str, want: &str) -> bool {
     fn family(m: &str) -> Option<(&'static str, bool)> {
         match m {
             "q35" => Some(("q35", false)),
@@ -164,11 +165,9 @@ pub fn same_machine(a: &str, b: &str) -> bool {
             _ => None,
         }
     }
-    match (family(a), family(b)) {
-        (Some((fa, pinned_a)), Some((fb, pinned_b))) => {
-            a == b || (fa == fb && !(pinned_a && pinned_b))
-        }
-        _ => a == b,
+    match (family(have), family(want)) {
+        (Some((have_family, _)), Some((want_family, false))) => have_family == want_family,
+        _ => have == want,
     }
 }
 

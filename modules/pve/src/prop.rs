@@ -434,12 +434,12 @@ impl PropString {
         parts.join(",")
     }
 
-    /// Whether both mean the same: order, other names, case of MACs, notation of numbers, defaults do not matter.
+    /// Whether this means what is wanted (`other`): order, other names, case of MACs, notation of numbers, defaults do not matter.
     pub fn same_as(&self, other: &PropString) -> bool {
         self.diff(other).is_empty()
     }
 
-    /// What differs by meaning, sorted by key.
+    /// What differs by meaning between this (what is there) and what is wanted, sorted by key.
     pub fn diff(&self, after: &PropString) -> Vec<KeyDiff> {
         let smbios =
             |p: &PropString| (self.key.as_str() == "smbios1").then(|| crate::smbios::decoded(p));
@@ -547,7 +547,7 @@ pub fn parse(key: &str, text: &str) -> Result<PropString, PropError> {
     PropString::parse(key, text)
 }
 
-/// Whether two texts of one option mean the same; a text that cannot be read only equals itself.
+/// Whether what is there (`a`) means what is wanted (`b`); a text that cannot be read only equals itself.
 pub fn same_meaning(key: &str, a: &str, b: &str) -> bool {
     match (PropString::parse(key, a), PropString::parse(key, b)) {
         (Ok(a), Ok(b)) => a.same_as(&b),

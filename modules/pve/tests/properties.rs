@@ -128,6 +128,29 @@ proptest! {
     }
 
     #[test]
+    fn our_own_names_are_always_valid(name in "\\PC{0,90}") {
+        let dns = pve::naming::dns_name(&name);
+        prop_assert!(pve::check::is_dns_name(&dns), "{:?} became {:?}", name, dns);
+        prop_assert!(dns.split('.').all(|l| l.len() <= 63) && dns.len() <= 253);
+        prop_assert_eq!(pve::naming::dns_name(&dns), dns);
+        prop_assert!(pve::sdn::is_alias(&pve::sdn::clean_alias(&name)));
+        prop_assert_eq!(pve::ids::percent_decode(&pve::ids::percent_encode(&name)), name);
+    }
+
+    #[test]
+    fn addresses_of_one_cluster_never_collide(a in 100u32..524_000, b in 100u32..524_000, m in 0u32..32, n in 0u32..32) {
+        let nodes = ["pve1", "pve2"];
+        let same = pve::naming::mac_for(a, m, &nodes) == pve::naming::mac_for(b, n, &nodes);
+        prop_assert_eq!(same, (a, m) == (b, n));
+    }
+
+    #[test]
+    fn a_swapped_uuid_swaps_back(uuid in "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}") {
+        let swapped = pve::smbios::swap_uuid(&uuid).unwrap();
+        prop_assert_eq!(pve::smbios::swap_uuid(&swapped).unwrap(), uuid);
+    }
+
+    #[test]
     fn sizes_survive_printing(bytes in 0u64..(1 << 50)) {
         prop_assert_eq!(pve::size::parse_size(&pve::size::format_size(bytes)), Some(bytes));
     }
@@ -181,8 +204,9 @@ fn a_difference_is_a_difference() {
             "ip6=2001:db8:0::5/64",
             true,
         ),
-        ("machine", "q35", "pc-q35-9.0+pve1", true),
+        ("machine", "pc-q35-9.0+pve1", "q35", true),
         ("machine", "pc-q35-8.1", "pc-q35-9.0", false),
+        ("machine", "q35", "pc-q35-9.0", false),
         ("machine", "q35,viommu=intel", "pc-q35-9.0", false),
         ("usb0", "host=0x1234:0x5678", "1234:5678,usb3=no", true),
         (
