@@ -98,10 +98,17 @@ pub fn main(argv: &[String], run: &Runner) -> ExitCode {
                     .filter(|w| w.starts_with("--"))
                     .map(String::as_str)
                     .collect();
-                match (files.as_slice(), flags.iter().find(|f| **f != "--check" && **f != "--diff")) {
+                match (
+                    files.as_slice(),
+                    flags.iter().find(|f| **f != "--check" && **f != "--diff"),
+                ) {
                     ([file], None) => module(&argv[0], Some(name), file, &flags, run),
-                    (_, Some(f)) => usage(&format!("{f}: no such flag; a module takes --check and --diff")),
-                    _ => usage(&format!("give one file of arguments, or - for standard input: trueplan {name} ARGS.json")),
+                    (_, Some(f)) => usage(&format!(
+                        "{f}: no such flag; a module takes --check and --diff"
+                    )),
+                    _ => usage(&format!(
+                        "give one file of arguments, or - for standard input: trueplan {name} ARGS.json"
+                    )),
                 }
             }
             Some((name, _)) => no_such(name),
@@ -114,7 +121,13 @@ fn module(argv0: &str, named: Option<&str>, file: &str, flags: &[&str], run: &Ru
     let is_module = |name: &str| planners::find(name).is_some();
     let mut call = match read_invocation(argv0, named, file, &is_module) {
         Ok(c) => c,
-        Err(e) => return emit(&Report::failed(ErrorKind::InvalidArgs, &e.to_string()), &[], named.is_some()),
+        Err(e) => {
+            return emit(
+                &Report::failed(ErrorKind::InvalidArgs, &e.to_string()),
+                &[],
+                named.is_some(),
+            );
+        }
     };
     call.check_mode |= flags.contains(&"--check");
     call.diff |= flags.contains(&"--diff");

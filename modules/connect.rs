@@ -1,0 +1,80 @@
+//! From coerced arguments to a world.
+
+use crate::Connected;
+use plan::{ErrorKind, Fact, Failure, Key, Ledger};
+use planners::Side;
+use spec::Args;
+use std::path::PathBuf;
+
+/// Opens the world of that side; nothing is sent before the first fact is asked for.
+///
+/// # Errors
+/// When the connection's options do not fit together.
+pub fn open(side: Side, args: &Args) -> Result<Connected, Failure> {
+    match side {
+        Side::Pve => open_pve(args),
+        Side::Vsphere => open_vsphere(args),
+        Side::Export => Ok(Connected {
+            world: Box::new(export::Live),
+            endpoint: format!("export:{}", args.str("export").unwrap_or_default()),
+            overlay: as_read,
+        }),
+    }
+}
+
+/// Files have no lists that others' plans would change.
+fn as_read(_key: &Key, fact: Fact, _ledger: &dyn Ledger) -> Fact {
+    fact
+}
+
+/// TRUEPLAN_JOURNAL: where each request that is sent is written down.
+fn journal() -> Option<PathBuf> {
+    std::env::var_os("TRUEPLAN_JOURNAL")
+        .filter(|v| !v.is_empty())
+        .map(PathBuf::from)
+}
+
+fn open_pve(args: &Args) -> Result<Connected, Failure> {
+    let text = |name: &str| args.str(name).map(str::to_owned);
+    let secret = |name: &str| args.secret(name).map(|s| pve_api::Secret::new(s.expose()));
+    let c = pve_api::Connection {
+        host: text("api_host").unwrap_or_default(),
+        port: args.int("api_port").and_then(|p| u16::try_from(p).ok()),
+        user: text("api_user"),
+        password: secret("api_password"),
+        token_id: text("api_token_id"),
+        token_secret: secret("api_token_secret"),
+        otp: secret("api_otp"),
+        validate_certs: args.flag("validate_certs"),
+        ca_path: text("ca_path").map(PathBuf::from),
+        fingerprint: text("api_fingerprint"),
+        timeout_s: seconds(args, "api_timeout", 30),
+        node_hint: text("node"),
+        journal: journal(),
+        ..pve_api::Connection::default()
+    };
+    c.check()?;
+    let endpoint = c
+        .endpoint()
+        .map_err(|e| Failure::new(ErrorKind::InvalidArgs, e))?;
+    Ok(Connected {
+        world: Box::new(pve_api::Live::new(c)),
+        endpoint,
+        overlay: as_read,
+    })
+}
+
+fn seconds(args: &Args, name: &str, default: u64) -> u64 {
+    args.int(name)
+        .and_then(|n| u64::try_from(n).ok())
+        .unwrap_or(default)
+}
+
+fn open_vsphere(_args: &Args) -> Result<Connected, Failure> {
+    Err(Failure::new(ErrorKind::Internal, "not yet"))
+}
+
+/// The inventory's options on standard input, its hosts on standard output.
+pub fn inventory() -> std::process::ExitCode {
+    std::process::ExitCode::FAILURE
+}
