@@ -48,10 +48,7 @@ pub const GUARDS: &[Opt] = &[
         "guard_uuid",
         "The guest found must have this BIOS uuid (in `smbios1`); with another one, or none, the task is refused.",
     ),
-    Opt::str(
-        "expect_plan",
-        "Id of the plan that a check run showed (`plan_id`); any other plan is refused.",
-    ),
+    spec::shared::EXPECT_PLAN,
 ];
 
 /// Name and doc of the rules that the peers have for signing in.
@@ -466,4 +463,34 @@ pub fn check_bridge(look: &Look<'_>, node: &str, bridge: &str, verb: &str) -> Re
         list(&names)
     ))
     .into())
+}
+
+/// The id that the target has in these facts.
+pub fn resolve(facts: &plan::Facts, target: &Target) -> Option<u32> {
+    match target {
+        Target::Vmid(v) => Some(*v),
+        Target::Name(name) => {
+            let all = facts.known(PveKey::Guests.key())?.as_array()?;
+            let mut found = all
+                .iter()
+                .filter(|g| g["type"] == "qemu" && g["name"] == *name)
+                .filter_map(|g| g["vmid"].as_u64().and_then(|v| u32::try_from(v).ok()));
+            match (found.next(), found.next()) {
+                (Some(v), None) => Some(v),
+                _ => None,
+            }
+        }
+    }
+}
+
+/// The guest that the target is in these facts, if it is known and a virtual machine.
+pub fn guest_in<'a>(facts: &'a plan::Facts, target: &Target) -> Option<Guest<'a>> {
+    let vmid = resolve(facts, target)?;
+    guest_of(facts, vmid)
+}
+
+/// The guest of that id in these facts, if it is known and a virtual machine.
+pub fn guest_of(facts: &plan::Facts, vmid: u32) -> Option<Guest<'_>> {
+    let v = facts.known(PveKey::Guest(vmid).key())?;
+    (v["type"] != "lxc").then_some(Guest(v))
 }
