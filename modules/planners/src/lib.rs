@@ -3,6 +3,11 @@
 //! A planner has an argument table (`SPEC`), a desired state made from coerced arguments, and the [`plan::Module`] that names the
 //! facts it needs and turns them into steps. Nothing here reads or writes the world.
 
+pub mod look;
+pub mod pve_common;
+pub mod pve_foresee;
+mod pve_nic;
+pub mod pve_write;
 mod vmdk_descriptor;
 
 use plan::Module;
@@ -19,6 +24,9 @@ pub enum Side {
     Export,
 }
 
+/// Makes a pure module of its arguments.
+pub type Make = fn(&Args) -> Result<Box<dyn Module>, Vec<ArgError>>;
+
 /// One Ansible module.
 pub struct Def {
     /// Its argument table, which also makes its documentation.
@@ -26,7 +34,7 @@ pub struct Def {
     /// Its world.
     pub side: Side,
     /// Makes the pure module of its arguments, or says all that is wrong with them beyond the table.
-    pub make: fn(&Args) -> Result<Box<dyn Module>, Vec<ArgError>>,
+    pub make: Make,
 }
 
 /// All modules of the collection.
@@ -34,7 +42,7 @@ pub fn registry() -> &'static [&'static Def] {
     REGISTRY
 }
 
-const REGISTRY: &[&Def] = &[&vmdk_descriptor::DEF];
+const REGISTRY: &[&Def] = &[&pve_nic::DEF, &vmdk_descriptor::DEF];
 
 /// The module of that short name.
 pub fn find(name: &str) -> Option<&'static Def> {

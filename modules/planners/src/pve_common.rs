@@ -82,7 +82,10 @@ pub fn sign_in_errors(args: &Args) -> Vec<ArgError> {
 /// A vmid of the arguments.
 pub fn vmid_arg(args: &Args, name: &str, errors: &mut Vec<ArgError>) -> Option<u32> {
     let given = args.int(name)?;
-    match u32::try_from(given).ok().and_then(|v| pve::VmId::new(v).ok()) {
+    match u32::try_from(given)
+        .ok()
+        .and_then(|v| pve::VmId::new(v).ok())
+    {
         Some(v) => Some(v.get()),
         None => {
             errors.push(arg_error(
@@ -132,14 +135,20 @@ static NOTHING: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::n
 impl<'a> Guest<'a> {
     /// Its number.
     pub fn vmid(&self) -> u32 {
-        self.0["vmid"].as_u64().and_then(|v| u32::try_from(v).ok()).unwrap_or(0)
+        self.0["vmid"]
+            .as_u64()
+            .and_then(|v| u32::try_from(v).ok())
+            .unwrap_or(0)
     }
     /// Where it lives.
     pub fn node(&self) -> &'a str {
         self.0["node"].as_str().unwrap_or("")
     }
     fn map(&self, name: &str) -> &'a Map<String, Value> {
-        self.0.get(name).and_then(Value::as_object).unwrap_or(&NOTHING)
+        self.0
+            .get(name)
+            .and_then(Value::as_object)
+            .unwrap_or(&NOTHING)
     }
     /// The configuration with pending changes merged in: what the next start uses.
     pub fn config(&self) -> &'a Map<String, Value> {
@@ -312,7 +321,10 @@ fn named(look: &Look<'_>, name: &str, verb: &str) -> Result<Vec<u32>, Stop> {
 pub fn check_guard(guest: &Guest<'_>, guard: Option<&str>, verb: &str) -> Result<(), Stop> {
     let Some(wanted) = guard else { return Ok(()) };
     let found = guest.uuid();
-    if found.as_deref().is_some_and(|f| pve::smbios::same_uuid(f, wanted)) {
+    if found
+        .as_deref()
+        .is_some_and(|f| pve::smbios::same_uuid(f, wanted))
+    {
         return Ok(());
     }
     let has = found.map_or("no uuid in smbios1".to_owned(), |f| format!("uuid {f}"));
@@ -324,7 +336,13 @@ pub fn check_guard(guest: &Guest<'_>, guard: Option<&str>, verb: &str) -> Result
 }
 
 /// Tasks that last as long as somebody looks at a console; nobody waits for them.
-const CONSOLES: &[&str] = &["vncproxy", "vncshell", "spiceproxy", "spiceshell", "termproxy"];
+const CONSOLES: &[&str] = &[
+    "vncproxy",
+    "vncshell",
+    "spiceproxy",
+    "spiceshell",
+    "termproxy",
+];
 
 /// Locks under which the configuration itself is being made: it means nothing before they are gone.
 pub const IN_FLUX: &[&str] = &["create", "clone", "migrate", "rollback"];
@@ -436,7 +454,11 @@ pub fn is_running(status: &Value) -> bool {
 
 /// Ids joined for people.
 pub fn list<T: ToString>(items: &[T]) -> String {
-    items.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
+    items
+        .iter()
+        .map(T::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Refuses a bridge or vnet that a node does not have (applied, not only pending).

@@ -61,71 +61,57 @@ pub fn json_of(key: &str, text: &str) -> Value {
     }
 }
 
-/// The devices of `boot: order=...`; empty for the old letters and for no order at all.
-pub fn boot_order(config: &Map<String, Value>) -> Vec<String> {
-    let Some(boot) = config.get("boot").map(text) else {
-        return Vec::new();
-    };
-    boot.split(',')
-        .find_map(|p| p.trim().strip_prefix("order="))
-        .map(|o| o.split(';').filter(|d| !d.is_empty()).map(str::to_owned).collect())
-        .unwrap_or_default()
-}
-
-fn print_boot(order: &[String]) -> String {
-    match order {
-        // Source: docs/pve-facts.md: with no bootable device `boot` is one space.
-        [] => " ".to_owned(),
-        _ => format!("order={}", order.join(";")),
-    }
+fn drive(key: &str, value: &str) -> Option<PropString> {
+    PropString::parse(key, value).ok()
 }
 
 /// Whether a drive's value is a CD-ROM (cloud-init drives too).
-pub fn is_cdrom(value: &str) -> bool {
-    value == "cdrom" || value == "none" || value.split(',').any(|p| p == "media=cdrom")
-}
-
-/// Whether a drive's value is a cloud-init drive.
-pub fn is_cloudinit(value: &str) -> bool {
-    let file = value.split(',').next().unwrap_or("");
-    file.ends_with(":cloudinit") || file.contains("-cloudinit")
+pub fn is_cdrom(key: &str, value: &str) -> bool {
+    drive(key, value).is_some_and(|d| pve::boot::is_cdrom(&d))
 }
 
 fn volume(value: &str) -> &str {
     let first = value.split(',').next().unwrap_or("");
-    first.strip_prefix("file=").or(first.strip_prefix("volume=")).unwrap_or(first)
+    first
+        .strip_prefix("file=")
+        .or(first.strip_prefix("volume="))
+        .unwrap_or(first)
 }
 
 /// The guest after the change; its digest is unknown then and left empty.
 pub fn changed(guest: &Guest<'_>, running: bool, change: &Change) -> Value {
     let mut config = guest.config().clone();
     let mut touched: Vec<String> = Vec::new();
-    let explicit_boot = change.set.iter().any(|s| s.key == "boot") || change.delete.iter().any(|d| d == "boot");
+    let explicit_boot =
+        change.set.iter().any(|s| s.key == "boot") || change.delete.iter().any(|d| d == "boot");
     for key in &change.revert {
         match guest.current().get(key) {
             Some(v) => config.insert(key.clone(), v.clone()),
             None => config.remove(key),
         };
     }
-    let mut order = boot_order(&config);
     let mut detached: Vec<String> = Vec::new();
     for key in &change.delete {
         let Some(old) = config.remove(key).map(|v| text(&v)) else {
             continue;
         };
         touched.push(key.clone());
-        if order.contains(key) && !explicit_boot {
-            order.retain(|d| d != key);
-            config.insert("boot".into(), json!(print_boot(&order)));
+        let boot = config.get("boot").map(text).unwrap_or_default();
+        if !explicit_boot && let Some(b) = pve::boot::after_delete(&boot, &[key.as_str()]) {
+            config.insert("boot".into(), json!(b));
             touched.push("boot".into());
         }
-        let disk = key.parse::<ConfigKey>().is_ok_and(|k| k.is_drive() && k.family() != Family::Unused);
-        if disk && !is_cdrom(&old) && volume(&old).contains(':') {
+        let disk = key
+            .parse::<ConfigKey>()
+            .is_ok_and(|k| k.is_drive() && k.family() != Family::Unused);
+        if disk && !is_cdrom(key, &old) && volume(&old).contains(':') {
             detached.push(volume(&old).to_owned());
         }
     }
     for s in &change.set {
-        let old = config.insert(s.key.clone(), json_of(&s.key, &s.stored)).map(|v| text(&v));
+        let old = config
+            .insert(s.key.clone(), json_of(&s.key, &s.stored))
+            .map(|v| text(&v));
         touched.push(s.key.clone());
         let Ok(key) = s.key.parse::<ConfigKey>() else {
             continue;
@@ -134,29 +120,34 @@ pub fn changed(guest: &Guest<'_>, running: bool, change: &Change) -> Value {
             continue;
         }
         if let Some(old) = old
-            && !is_cdrom(&old)
+            && !is_cdrom(&s.key, &old)
             && volume(&old) != volume(&s.stored)
             && volume(&old).contains(':')
         {
             detached.push(volume(&old).to_owned());
         }
         // Source: docs/pve-running.md rule 8, and `put-add-cdrom` of create-config-cases.json: a CD-ROM that is set joins the order.
-        if key.is_bus_drive()
-            && is_cdrom(&s.stored)
-            && !is_cloudinit(&s.stored)
+        let boot = config.get("boot").map(text).unwrap_or_default();
+        let joins = key.is_bus_drive()
+            && drive(&s.key, &s.stored)
+                .is_some_and(|d| pve::boot::is_cdrom(&d) && !pve::boot::is_cloudinit(&d));
+        if joins
             && !explicit_boot
-            && !order.is_empty()
-            && !order.contains(&s.key)
+            && let Some(b) = pve::boot::after_new_cdrom(&boot, &s.key)
         {
-            order.push(s.key.clone());
-            config.insert("boot".into(), json!(print_boot(&order)));
+            config.insert("boot".into(), json!(b));
             touched.push("boot".into());
         }
         // A volume that is attached again is no longer unused.
         let file = volume(&s.stored).to_owned();
         config.retain(|k, v| !(k.starts_with("unused") && text(v) == file));
     }
-    if is_windows_unpinned(&config) && change.set.iter().any(|s| s.key == "ostype" || s.key == "machine") {
+    if is_windows_unpinned(&config)
+        && change
+            .set
+            .iter()
+            .any(|s| s.key == "ostype" || s.key == "machine")
+    {
         let pinned = pinned_machine(config.get("machine").map(text).as_deref());
         config.insert("machine".into(), json!(pinned));
         touched.push("machine".into());
@@ -184,7 +175,9 @@ pub fn changed(guest: &Guest<'_>, running: bool, change: &Change) -> Value {
         }
         // A disk becomes unused when it is really gone from the guest.
         for v in detached {
-            let still = current.iter().any(|(k, c)| !k.starts_with("unused") && volume(&text(c)) == v);
+            let still = current
+                .iter()
+                .any(|(k, c)| !k.starts_with("unused") && volume(&text(c)) == v);
             if !still {
                 add_unused(&mut config, &v);
                 add_unused(&mut current, &v);
@@ -207,10 +200,13 @@ pub fn changed(guest: &Guest<'_>, running: bool, change: &Change) -> Value {
 }
 
 fn add_unused(config: &mut Map<String, Value>, volume: &str) {
-    if config.iter().any(|(k, v)| k.starts_with("unused") && text(v) == volume) {
+    if config
+        .iter()
+        .any(|(k, v)| k.starts_with("unused") && text(v) == volume)
+    {
         return;
     }
-    if let Some(free) = (0..256).map(|n| format!("unused{n}")).find(|k| !config.contains_key(k)) {
+    if let Some(free) = pve::volume::free_unused(config) {
         config.insert(free, json!(volume));
     }
 }
@@ -223,12 +219,14 @@ pub fn stopped(guest: &Guest<'_>) -> Value {
         .pending()
         .iter()
         .filter(|(k, v)| {
-            let disk = k.parse::<ConfigKey>().is_ok_and(|k| k.is_drive() && k.family() != Family::Unused);
+            let disk = k
+                .parse::<ConfigKey>()
+                .is_ok_and(|k| k.is_drive() && k.family() != Family::Unused);
             v.is_null() && disk
         })
-        .filter_map(|(k, _)| guest.current().get(k).map(text))
-        .filter(|old| !is_cdrom(old) && volume(old).contains(':'))
-        .map(|old| volume(&old).to_owned())
+        .filter_map(|(k, _)| guest.current().get(k).map(|v| (k, text(v))))
+        .filter(|(k, old)| !is_cdrom(k, old) && volume(old).contains(':'))
+        .map(|(_, old)| volume(&old).to_owned())
         .collect();
     for v in gone {
         add_unused(&mut config, &v);
@@ -249,14 +247,23 @@ pub fn is_windows_unpinned(config: &Map<String, Value>) -> bool {
         .map(text)
         .is_some_and(|o| o.starts_with('w'));
     let machine = config.get("machine").map(text).unwrap_or_default();
-    windows && !machine.split(',').any(|p| p.contains("pc-q35-") || p.contains("pc-i440fx-"))
+    windows
+        && !machine
+            .split(',')
+            .any(|p| p.contains("pc-q35-") || p.contains("pc-i440fx-"))
 }
 
 /// The pinned machine type, with the version that only the node knows left open.
 pub fn pinned_machine(machine: Option<&str>) -> String {
     let wanted = machine.unwrap_or("pc");
-    let (kind, rest) = wanted.split_once(',').map_or((wanted, None), |(k, r)| (k, Some(r)));
-    let family = if kind == "q35" || kind == "type=q35" { "pc-q35" } else { "pc-i440fx" };
+    let (kind, rest) = wanted
+        .split_once(',')
+        .map_or((wanted, None), |(k, r)| (k, Some(r)));
+    let family = if kind == "q35" || kind == "type=q35" {
+        "pc-q35"
+    } else {
+        "pc-i440fx"
+    };
     let pinned = format!("{family}-{}", plan::SERVER);
     match rest {
         Some(r) => format!("{pinned},{r}"),
@@ -282,9 +289,29 @@ pub fn mask_machine(stored: &str) -> String {
 
 /// Options that are applied to a running guest by themselves (docs/pve-running.md, table).
 const LIVE: &[&str] = &[
-    "name", "description", "tags", "onboot", "startup", "protection", "cpulimit", "cpuunits", "shares", "lock",
-    "migrate_downtime", "migrate_speed", "hookscript", "vmstatestorage", "ciuser", "cipassword", "citype", "cicustom",
-    "ciupgrade", "nameserver", "searchdomain", "sshkeys", "affinity",
+    "name",
+    "description",
+    "tags",
+    "onboot",
+    "startup",
+    "protection",
+    "cpulimit",
+    "cpuunits",
+    "shares",
+    "lock",
+    "migrate_downtime",
+    "migrate_speed",
+    "hookscript",
+    "vmstatestorage",
+    "ciuser",
+    "cipassword",
+    "citype",
+    "cicustom",
+    "ciupgrade",
+    "nameserver",
+    "searchdomain",
+    "sshkeys",
+    "affinity",
 ];
 /// Keys of a disk that apply live; any other makes the whole disk pending (rule 9).
 const LIVE_DISK: &[&str] = &["backup", "replicate", "serial", "wwn"];
@@ -334,19 +361,23 @@ fn is_live(key: &str, old: Option<&str>, new: Option<&str>, current: &Map<String
             (None, Some(_)) => hotplugs(current, "network"),
             (Some(b), Some(a)) => {
                 b.get("bridge").is_some() == a.get("bridge").is_some()
-                    && !b.diff(&a).iter().any(|d| REPLUG_NIC.contains(&d.name.as_str()))
+                    && !b
+                        .diff(&a)
+                        .iter()
+                        .any(|d| REPLUG_NIC.contains(&d.name.as_str()))
             }
             _ => false,
         };
     }
     if k.is_bus_drive() {
-        let pluggable = matches!(k.family(), Family::Scsi | Family::Virtio) && hotplugs(current, "disk");
+        let pluggable =
+            matches!(k.family(), Family::Scsi | Family::Virtio) && hotplugs(current, "disk");
         let single = current.get("scsihw").map(text).as_deref() == Some("virtio-scsi-single");
         return match (before, after) {
             (None, Some(_)) => pluggable,
             (Some(_), None) => pluggable && k.family() == Family::Scsi && !single,
             (Some(b), Some(a)) => {
-                if is_cdrom(old.unwrap_or("")) && is_cdrom(new.unwrap_or("")) {
+                if is_cdrom(key, old.unwrap_or("")) && is_cdrom(key, new.unwrap_or("")) {
                     return true;
                 }
                 b.diff(&a).iter().all(|d| {
@@ -362,7 +393,8 @@ fn is_live(key: &str, old: Option<&str>, new: Option<&str>, current: &Map<String
     }
     if k.stem() == "usb" {
         let os = current.get("ostype").map(text).unwrap_or_default();
-        return hotplugs(current, "usb") && ["l26", "win8", "win10", "win11"].contains(&os.as_str());
+        return hotplugs(current, "usb")
+            && ["l26", "win8", "win10", "win11"].contains(&os.as_str());
     }
     k.family() == Family::Unused
 }

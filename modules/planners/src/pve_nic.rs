@@ -21,34 +21,84 @@ pub const DEF: Def = Def {
 
 /// Card models that the server knows (api-schema.json, `net[n]`).
 const MODELS: &[&str] = &[
-    "e1000", "e1000-82540em", "e1000-82544gc", "e1000-82545em", "e1000e", "i82551", "i82557b", "i82559er", "ne2k_isa",
-    "ne2k_pci", "pcnet", "rtl8139", "virtio", "vmxnet3",
+    "e1000",
+    "e1000-82540em",
+    "e1000-82544gc",
+    "e1000-82545em",
+    "e1000e",
+    "i82551",
+    "i82557b",
+    "i82559er",
+    "ne2k_isa",
+    "ne2k_pci",
+    "pcnet",
+    "rtl8139",
+    "virtio",
+    "vmxnet3",
 ];
 
 const OPTIONS: &[Opt] = &[
     Opt::int("vmid", "Id of the guest. It is found wherever it lives."),
-    Opt::str("name", "Name of the guest; used when O(vmid) is not given. Exactly one virtual machine must have it."),
+    Opt::str(
+        "name",
+        "Name of the guest; used when O(vmid) is not given. Exactly one virtual machine must have it.",
+    ),
     Opt::str("interface", "The card, V(net0) to V(net31).").required(),
     Opt::str("state", "Whether the card shall be there.")
         .choices(&["present", "absent"])
         .default("\"present\""),
-    Opt::str("bridge", "Bridge or vnet of the node. It must be there, applied and not only pending."),
-    Opt::bool("firewall", "Whether the firewall filters this card. The default counts for a new card only.").default("false"),
-    Opt::bool("link_down", "Whether the cable is pulled. The default counts for a new card only.").default("false"),
-    Opt::str("mac", "MAC address. An existing card keeps its own; a new one gets one that follows from the vmid and the card's number."),
-    Opt::str("model", "Model of the card. The default counts for a new card only.")
-        .choices(MODELS)
-        .default("\"virtio\""),
-    Opt::int("mtu", "MTU, for V(virtio) only; V(1) takes that of the bridge.").range(1, 65520),
+    Opt::str(
+        "bridge",
+        "Bridge or vnet of the node. It must be there, applied and not only pending.",
+    ),
+    Opt::bool(
+        "firewall",
+        "Whether the firewall filters this card. The default counts for a new card only.",
+    )
+    .default("false"),
+    Opt::bool(
+        "link_down",
+        "Whether the cable is pulled. The default counts for a new card only.",
+    )
+    .default("false"),
+    Opt::str(
+        "mac",
+        "MAC address. An existing card keeps its own; a new one gets one that follows from the vmid and the card's number.",
+    ),
+    Opt::str(
+        "model",
+        "Model of the card. The default counts for a new card only.",
+    )
+    .choices(MODELS)
+    .default("\"virtio\""),
+    Opt::int(
+        "mtu",
+        "MTU, for V(virtio) only; V(1) takes that of the bridge.",
+    )
+    .range(1, 65520),
     Opt::int("queues", "Packet queues of a V(virtio) card.").range(0, 64),
     Opt::float("rate", "Limit in megabytes per second."),
     Opt::int("tag", "VLAN of untagged frames.").range(1, 4094),
-    Opt::strs("trunks", "VLANs let through: numbers and ranges such as V(10-20), compared as a set."),
-    Opt::strs("unset", "Options to be removed from the card.")
-        .choices(&["bridge", "firewall", "link_down", "mtu", "queues", "rate", "tag", "trunks"]),
-    Opt::int("timeout", "Seconds to wait for a lock or a running task of the guest.")
-        .default("60")
-        .range(0, 86_400),
+    Opt::strs(
+        "trunks",
+        "VLANs let through: numbers and ranges such as V(10-20), compared as a set.",
+    ),
+    Opt::strs("unset", "Options to be removed from the card.").choices(&[
+        "bridge",
+        "firewall",
+        "link_down",
+        "mtu",
+        "queues",
+        "rate",
+        "tag",
+        "trunks",
+    ]),
+    Opt::int(
+        "timeout",
+        "Seconds to wait for a lock or a running task of the guest.",
+    )
+    .default("60")
+    .range(0, 86_400),
 ];
 
 /// Argument table.
@@ -66,12 +116,37 @@ pub static SPEC: ModuleSpec = ModuleSpec {
         &[
             Ret::new("vmid", Kind::Int, "success", "Id of the guest.").sample("103"),
             Ret::new("interface", Kind::Str, "success", "The card.").sample("\"net0\""),
-            Ret::new("mac", Kind::Str, "success", "Its MAC address; null if there is no such card."),
-            Ret::new("bridge", Kind::Str, "success", "Its bridge or vnet, or null."),
+            Ret::new(
+                "mac",
+                Kind::Str,
+                "success",
+                "Its MAC address; null if there is no such card.",
+            ),
+            Ret::new(
+                "bridge",
+                Kind::Str,
+                "success",
+                "Its bridge or vnet, or null.",
+            ),
             Ret::new("tag", Kind::Int, "success", "Its VLAN, or null."),
-            Ret::new("before", Kind::Str, "success", "The card as the server stored it before, or null."),
-            Ret::new("after", Kind::Str, "success", "The card as the server stores it now, or null."),
-            Ret::new("pending", Kind::Dict, "success", "What of the card waits for the next stop of the guest; null means removal."),
+            Ret::new(
+                "before",
+                Kind::Str,
+                "success",
+                "The card as the server stored it before, or null.",
+            ),
+            Ret::new(
+                "after",
+                Kind::Str,
+                "success",
+                "The card as the server stores it now, or null.",
+            ),
+            Ret::new(
+                "pending",
+                Kind::Dict,
+                "success",
+                "What of the card waits for the next stop of the guest; null means removal.",
+            ),
         ],
         spec::shared::RETURNS,
         spec::shared::RETURNS_WRITING,
@@ -124,8 +199,15 @@ impl Nic {
         let mut errors = common::sign_in_errors(args);
         let target = Target::from_args(args, &mut errors);
         let interface = args.str("interface").unwrap_or_default().to_owned();
-        if !interface.parse::<pve::ConfigKey>().is_ok_and(|k| k.is_net()) {
-            errors.push(arg_error("interface", Some(interface.clone()), "is no network card; give net0 to net31"));
+        if !interface
+            .parse::<pve::ConfigKey>()
+            .is_ok_and(|k| k.is_net())
+        {
+            errors.push(arg_error(
+                "interface",
+                Some(interface.clone()),
+                "is no network card; give net0 to net31",
+            ));
         }
         let mut named = BTreeMap::new();
         for name in ["bridge", "model"] {
@@ -175,7 +257,11 @@ impl Nic {
         }
         for u in &unset {
             if named.contains_key(u.as_str()) {
-                errors.push(arg_error("unset", Some(u.clone()), format!("`{u}` is also given a value; leave one out")));
+                errors.push(arg_error(
+                    "unset",
+                    Some(u.clone()),
+                    format!("`{u}` is also given a value; leave one out"),
+                ));
             }
         }
         match (errors.is_empty(), target) {
@@ -186,7 +272,10 @@ impl Nic {
                 named,
                 unset,
                 guard: args.str("guard_uuid").map(str::to_owned),
-                timeout_s: args.int("timeout").and_then(|t| u64::try_from(t).ok()).unwrap_or(60),
+                timeout_s: args
+                    .int("timeout")
+                    .and_then(|t| u64::try_from(t).ok())
+                    .unwrap_or(60),
             }),
             _ => Err(errors),
         }
@@ -198,9 +287,16 @@ impl Nic {
     }
 
     /// The card as it shall be.
-    fn wanted(&self, look: &Look<'_>, guest: &Guest<'_>, old: Option<&PropString>) -> Result<PropString, Stop> {
+    fn wanted(
+        &self,
+        look: &Look<'_>,
+        guest: &Guest<'_>,
+        old: Option<&PropString>,
+    ) -> Result<PropString, Stop> {
         let verb = self.verb();
-        let refused = |e: String| -> Stop { Refusal::new(format!("unable to {verb} guest {}: {e}", guest.vmid())).into() };
+        let refused = |e: String| -> Stop {
+            Refusal::new(format!("unable to {verb} guest {}: {e}", guest.vmid())).into()
+        };
         let empty = PropString::empty(&self.interface).map_err(|e| refused(e.to_string()))?;
         let mut named = empty.clone();
         for (name, value) in &self.named {
@@ -212,21 +308,32 @@ impl Nic {
                 // The peer's defaults count at creation only.
                 let mut fresh = empty;
                 let model = self.named.get("model").map_or("virtio", String::as_str);
-                fresh.set("model", model).map_err(|e| refused(e.to_string()))?;
+                fresh
+                    .set("model", model)
+                    .map_err(|e| refused(e.to_string()))?;
                 fresh
             }
         };
         let mut new = base.merge(&named);
         if new.get("macaddr").is_none() {
             let mac = pve_write::mac_for(look, guest.vmid(), &self.interface)?;
-            new.set("macaddr", &mac).map_err(|e| refused(e.to_string()))?;
+            new.set("macaddr", &mac)
+                .map_err(|e| refused(e.to_string()))?;
         }
         Ok(new)
     }
 
-    fn check(&self, look: &Look<'_>, guest: &Guest<'_>, old: Option<&PropString>, new: &PropString) -> Result<(), Stop> {
+    fn check(
+        &self,
+        look: &Look<'_>,
+        guest: &Guest<'_>,
+        old: Option<&PropString>,
+        new: &PropString,
+    ) -> Result<(), Stop> {
         let verb = self.verb();
-        let refused = |e: String| -> Stop { Refusal::new(format!("unable to {verb} guest {}: {e}", guest.vmid())).into() };
+        let refused = |e: String| -> Stop {
+            Refusal::new(format!("unable to {verb} guest {}: {e}", guest.vmid())).into()
+        };
         if let Some(mtu) = self.named.get("mtu")
             && new.get("model") != Some("virtio")
         {
@@ -235,12 +342,22 @@ impl Nic {
                 new.get("model").unwrap_or("without a model")
             )));
         }
-        if old.is_none() || old.is_some_and(|o| o.diff(new).iter().any(|d| d.name != "host-tunnel")) {
-            pve_write::check_duplicate_mac(guest, &self.interface, new.get("macaddr")).map_err(refused)?;
+        let same_mac = |o: &PropString| {
+            let mac = |p: &PropString| p.get("macaddr").map(str::to_ascii_uppercase);
+            mac(o) == mac(new)
+        };
+        if !old.is_some_and(same_mac) {
+            pve_write::check_duplicate_mac(guest, &self.interface, new.get("macaddr"))
+                .map_err(refused)?;
         }
         let moved = old.and_then(|o| o.get("bridge")) != new.get("bridge");
         if let (true, Some(bridge)) = (moved, new.get("bridge")) {
-            common::check_bridge(look, guest.node(), bridge, &format!("{verb} guest {}", guest.vmid()))?;
+            common::check_bridge(
+                look,
+                guest.node(),
+                bridge,
+                &format!("{verb} guest {}", guest.vmid()),
+            )?;
         }
         Ok(())
     }
@@ -300,7 +417,9 @@ impl Think for Nic {
         let why = match (self.absent, guest.text(&self.interface)) {
             (true, _) => format!("remove {}", self.interface),
             (false, None) => format!("add {}", self.interface),
-            (false, Some(old)) => pve_write::why_changed(&self.interface, &old, &change.set[0].stored),
+            (false, Some(old)) => {
+                pve_write::why_changed(&self.interface, &old, &change.set[0].stored)
+            }
         };
         let mut step = pve_write::put_config(&guest, &change, running, why);
         step = step.effect(Effect::Put(
@@ -357,7 +476,9 @@ impl Module for Nic {
         );
         let card = |g: Option<Guest<'_>>| g.and_then(|g| g.text(&self.interface));
         let (was, is) = (card(before), card(after));
-        let parsed = is.as_deref().and_then(|s| PropString::parse(&self.interface, s).ok());
+        let parsed = is
+            .as_deref()
+            .and_then(|s| PropString::parse(&self.interface, s).ok());
         let get = |name: &str| parsed.as_ref().and_then(|p| p.get(name)).map(str::to_owned);
         let waiting: Map<String, Value> = after
             .map(|g| g.pending().clone())
@@ -386,7 +507,10 @@ impl Module for Nic {
         r.insert("interface".into(), json!(nic));
         r.insert("mac".into(), json!(get("macaddr")));
         r.insert("bridge".into(), json!(get("bridge")));
-        r.insert("tag".into(), json!(get("tag").and_then(|t| t.parse::<u32>().ok())));
+        r.insert(
+            "tag".into(),
+            json!(get("tag").and_then(|t| t.parse::<u32>().ok())),
+        );
         r.insert("before".into(), json!(was));
         r.insert("after".into(), json!(is));
         r.insert("pending".into(), Value::Object(waiting));

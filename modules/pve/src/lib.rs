@@ -25,6 +25,7 @@ pub mod keys;
 pub mod meaning;
 pub mod naming;
 pub mod needs;
+pub mod overlay;
 pub mod prop;
 mod prop_error;
 pub mod schema;
