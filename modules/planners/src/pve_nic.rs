@@ -429,7 +429,12 @@ impl Think for Nic {
         if running && (self.absent || pve_write::interrupts(&guest, &change)) {
             step = step.disruptive();
         }
-        pve_write::permitted(look, &guest, &step.request, &verb)?;
+        pve_write::permitted(
+            look,
+            guest.config(),
+            &step.request,
+            &format!("{verb} guest {}", guest.vmid()),
+        )?;
         let mut plan = Plan::empty();
         plan.push(step);
         Ok(plan)

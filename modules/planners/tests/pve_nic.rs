@@ -392,3 +392,59 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn p44_p46_missing_privileges_are_refused_before_anything_is_sent() {
+    let mut s = site();
+    s.put(
+        PveKey::WhoAmI,
+        json!({"user": "ci@pve", "token": "t", "root_login": false}),
+    );
+    s.put(
+        PveKey::Perms("/vms/103".into()),
+        json!({"VM.Config.Network": 1, "VM.Audit": 1}),
+    );
+    s.put(
+        PveKey::Perms("/sdn/zones/localnetwork/vmbr1".into()),
+        json!({}),
+    );
+    s.put(
+        PveKey::Perms("/sdn/zones/localnetwork/vmbr1/20".into()),
+        json!({}),
+    );
+    s.put(
+        PveKey::Perms("/sdn/zones/localnetwork/vmbr0/20".into()),
+        json!({"SDN.Use": 0}),
+    );
+    for t in (10..=20).chain([30]) {
+        for b in ["vmbr0", "vmbr1"] {
+            s.put(
+                PveKey::Perms(format!("/sdn/zones/localnetwork/{b}/{t}")),
+                json!({"SDN.Use": 0}),
+            );
+        }
+    }
+    s.put(
+        PveKey::Perms("/sdn/zones/localnetwork/vmbr1/20".into()),
+        json!({}),
+    );
+    let r = s.check(
+        "pve_nic",
+        json!({"vmid": 103, "interface": "net0", "bridge": "vmbr1"}),
+    );
+    let msg = failure(&r, "permission");
+    assert!(
+        msg.contains("SDN.Use on /sdn/zones/localnetwork/vmbr1/20")
+            && msg.contains("privilege-separated"),
+        "{msg}"
+    );
+    s.put(
+        PveKey::Perms("/sdn/zones/localnetwork/vmbr1/20".into()),
+        json!({"SDN.Use": 0}),
+    );
+    let r = s.check(
+        "pve_nic",
+        json!({"vmid": 103, "interface": "net0", "bridge": "vmbr1"}),
+    );
+    assert!(!r.is_failed(), "{:#?}", r.keys);
+}
