@@ -1,12 +1,14 @@
 //! The Proxmox VE side: shared state, the shape of a call, and the way from a request to a route.
 pub mod access;
 pub mod cluster;
+pub mod content;
 pub mod formats;
 pub mod guest;
 pub mod nodes;
 pub mod propstr;
 pub mod schema;
 pub mod sdn;
+pub mod sdn_apply;
 pub mod storage;
 pub mod tasks;
 

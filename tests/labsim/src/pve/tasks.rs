@@ -1,5 +1,5 @@
 //! Tasks: UPIDs, threads that take time, status and log.
-use super::{Auth, Call, Lab, PveError, Router};
+use super::{Auth, Call, Lab, PveError, Router, schema};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -164,8 +164,8 @@ where
         let exit = match end {
             Ok(()) if inner.warnings > 0 => format!("WARNINGS: {}", inner.warnings),
             Ok(()) => "OK".to_string(),
-            Err(_) if ctx.stopped() => "unexpected status".to_string(),
-            Err(text) => text.trim_end().to_string(),
+            // The real worker puts its error on one line (PVE::RESTEnvironment, fork_worker).
+            Err(text) => text.trim_end().replace('\n', " "),
         };
         match exit.as_str() {
             "OK" => inner.log.push("TASK OK".into()),
@@ -176,8 +176,7 @@ where
             }
         }
         inner.endtime = Some(now());
-        // The real API answers the first line only (`exitstatus` is read from the last line of the log).
-        inner.exitstatus = Some(exit.lines().next().unwrap_or("").to_string());
+        inner.exitstatus = Some(exit);
     });
     upid
 }
@@ -212,10 +211,219 @@ impl Tasks {
     }
 }
 
-/// Adds the routes of this file.
-pub fn register(_r: &mut Router) {}
+/// Waits up to `ms` for a task: `null` if it has ended well by then, its UPID if it still runs (what `delay` and `background_delay`
+/// do). Errors: 500 with the exit status if it has failed by then.
+pub fn null_if_done(lab: &Lab, upid: &str, ms: u64) -> Result<Value, PveError> {
+    let end = lab.now_ms() + ms;
+    while lab.now_ms() < end {
+        match lab.tasks.get(upid).and_then(|t| t.exitstatus()) {
+            Some(s) if s == "OK" || s.starts_with("WARNINGS") => return Ok(Value::Null),
+            Some(s) => return Err(PveError::die(s)),
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+    Ok(json!(upid))
+}
 
-#[allow(dead_code)]
-fn todo(_lab: &Arc<Lab>, _call: &Call, t: &Task) -> Result<Value, PveError> {
-    Ok(json!([t.pid, t.pstart]))
+/// Adds the routes of this file.
+pub fn register(r: &mut Router) {
+    r.add("GET", "/nodes/{node}/tasks", list);
+    r.add("GET", "/nodes/{node}/tasks/{upid}", index);
+    r.add("DELETE", "/nodes/{node}/tasks/{upid}", stop);
+    r.add("GET", "/nodes/{node}/tasks/{upid}/status", status);
+    r.add("GET", "/nodes/{node}/tasks/{upid}/log", log);
+    r.add("GET", "/cluster/tasks", cluster);
+}
+
+/// The starter, or the owner of the token that started it, needs no privilege.
+fn is_own(task: &Task, auth: &Auth) -> bool {
+    let me = auth.authid();
+    task.user == me || (auth.token.is_none() && Auth::parse(&task.user).userid == me)
+}
+
+fn find(lab: &Lab, call: &Call) -> Result<Arc<Task>, PveError> {
+    let upid = call.arg("upid");
+    let parts: Vec<&str> = upid.split(':').collect();
+    let hex = |i: usize, n: usize| {
+        parts
+            .get(i)
+            .is_some_and(|p| p.len() >= n && p.chars().all(|c| c.is_ascii_hexdigit()))
+    };
+    if parts.len() != 9
+        || parts[0] != "UPID"
+        || !hex(2, 8)
+        || !hex(3, 8)
+        || !hex(4, 8)
+        || parts[5].is_empty()
+    {
+        return Err(PveError::param("upid", "unable to parse worker upid"));
+    }
+    lab.tasks
+        .get(&upid)
+        .filter(|t| t.node == call.arg("node"))
+        .ok_or_else(|| PveError::param("upid", "no such task"))
+}
+
+fn readable(lab: &Lab, call: &Call) -> Result<Arc<Task>, PveError> {
+    let task = find(lab, call)?;
+    if !is_own(&task, &call.auth) {
+        lab.st()
+            .check(&call.auth, &format!("/nodes/{}", task.node), &["Sys.Audit"])?;
+    }
+    Ok(task)
+}
+
+/// What all views of a task share; a token's name is shown apart from its owner's.
+fn show(t: &Task) -> Value {
+    let who = Auth::parse(&t.user);
+    let mut v = json!({"upid": t.upid, "node": t.node, "type": t.kind, "id": t.id, "user": who.userid, "starttime": t.starttime});
+    if let Some(token) = who.token {
+        v["tokenid"] = json!(token);
+    }
+    v
+}
+
+fn index(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
+    find(lab, call)?;
+    Ok(json!([{"name": "log"}, {"name": "status"}]))
+}
+
+fn status(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
+    let t = readable(lab, call)?;
+    let mut v = show(&t);
+    v["pid"] = json!(t.pid);
+    v["pstart"] = json!(t.pstart);
+    match t.exitstatus() {
+        Some(exit) => {
+            v["status"] = json!("stopped");
+            v["exitstatus"] = json!(exit);
+        }
+        None => v["status"] = json!("running"),
+    }
+    Ok(v)
+}
+
+fn log(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
+    let t = readable(lab, call)?;
+    let inner = t.inner();
+    let start = call.int("start").unwrap_or(0).max(0) as usize;
+    let limit = match call.int("limit").unwrap_or(50) {
+        0 => usize::MAX,
+        n => n.max(0) as usize,
+    };
+    if inner.log.is_empty() {
+        return Ok(schema::with_total(json!([{"n": 1, "t": "no content"}]), 1));
+    }
+    let lines: Vec<Value> = inner
+        .log
+        .iter()
+        .enumerate()
+        .skip(start)
+        .take(limit)
+        .map(|(i, l)| json!({"n": i + 1, "t": l}))
+        .collect();
+    Ok(schema::with_total(lines.into(), inner.log.len()))
+}
+
+fn stop(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
+    let t = find(lab, call)?;
+    if !is_own(&t, &call.auth) {
+        lab.st()
+            .check(&call.auth, &format!("/nodes/{}", t.node), &["Sys.Modify"])?;
+    }
+    t.stop.store(true, Ordering::SeqCst);
+    Ok(Value::Null)
+}
+
+fn list(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
+    let node = call.arg("node");
+    let audit = lab
+        .st()
+        .may(&call.auth, &format!("/nodes/{node}"), &["Sys.Audit"]);
+    let source = call.text("source").unwrap_or_else(|| "archive".into());
+    let wanted = super::formats::split_list(&call.arg("statusfilter"));
+    let tasks: Vec<Arc<Task>> = lab.tasks.list().iter().rev().cloned().collect();
+    let mut all = Vec::new();
+    for t in tasks
+        .iter()
+        .filter(|t| t.node == node && (audit || is_own(t, &call.auth)))
+    {
+        let (exit, end) = {
+            let inner = t.inner();
+            (inner.exitstatus.clone(), inner.endtime)
+        };
+        let fits = match source.as_str() {
+            "archive" => exit.is_some(),
+            "active" => exit.is_none(),
+            _ => true,
+        };
+        let bad = exit
+            .as_ref()
+            .is_some_and(|e| e != "OK" && !e.starts_with("WARNINGS"));
+        let class = match exit.as_deref() {
+            Some("OK") => "ok",
+            Some(e) if e.starts_with("WARNINGS") => "warning",
+            Some(_) => "error",
+            None => "unknown",
+        };
+        let (start, low, high) = (t.starttime as i64, call.int("since"), call.int("until"));
+        if !fits
+            || call.text("vmid").is_some_and(|v| v != t.id)
+            || call.text("typefilter").is_some_and(|k| k != t.kind)
+            || call
+                .text("userfilter")
+                .is_some_and(|u| !t.user.to_lowercase().contains(&u.to_lowercase()))
+            || (call.flag("errors") && !bad)
+            || (!wanted.is_empty() && !wanted.iter().any(|w| w == class))
+            || low.is_some_and(|n| start < n)
+            || high.is_some_and(|n| start > n)
+        {
+            continue;
+        }
+        let mut v = show(t);
+        v["pid"] = json!(t.pid);
+        v["pstart"] = json!(t.pstart);
+        if let (Some(exit), Some(end)) = (exit, end) {
+            v["status"] = json!(exit);
+            v["endtime"] = json!(end);
+        }
+        all.push(v);
+    }
+    let total = all.len();
+    let (start, limit) = (
+        call.int("start").unwrap_or(0).max(0),
+        call.int("limit").unwrap_or(50).max(0),
+    );
+    let page: Vec<Value> = all
+        .into_iter()
+        .skip(start as usize)
+        .take(if limit == 0 {
+            usize::MAX
+        } else {
+            limit as usize
+        })
+        .collect();
+    Ok(schema::with_total(page.into(), total))
+}
+
+fn cluster(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
+    let audit = lab.st().may(&call.auth, "/", &["Sys.Audit"]);
+    let tasks: Vec<Arc<Task>> = lab.tasks.list().iter().rev().cloned().collect();
+    Ok(tasks
+        .iter()
+        .filter(|t| audit || is_own(t, &call.auth))
+        // Every node publishes its newest 25 only.
+        .take(25)
+        .map(|t| {
+            let inner = t.inner();
+            let mut v = show(t);
+            v["saved"] = json!("0");
+            if let (Some(exit), Some(end)) = (&inner.exitstatus, inner.endtime) {
+                v["status"] = json!(exit);
+                v["endtime"] = json!(end);
+                v["saved"] = json!("1");
+            }
+            v
+        })
+        .collect())
 }
