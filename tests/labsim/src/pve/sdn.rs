@@ -366,7 +366,7 @@ fn zone_options(kind: &str) -> (&'static [&'static str], &'static [&'static str]
     }
 }
 
-const NOT_OPTIONS: &[&str] = &["zone", "vnet", "subnet", "lock-token", "digest", "delete"];
+const NOT_OPTIONS: &[&str] = &["lock-token", "digest", "delete"];
 
 /// What SectionConfig's check_config says to parameters that the type does not have, or lacks.
 fn check_zone(kind: &str, call: &Call, create: bool) -> Result<(), PveError> {
@@ -374,7 +374,7 @@ fn check_zone(kind: &str, call: &Call, create: bool) -> Result<(), PveError> {
     for k in call
         .params
         .keys()
-        .filter(|k| !NOT_OPTIONS.contains(&k.as_str()) && *k != "type")
+        .filter(|k| !NOT_OPTIONS.contains(&k.as_str()) && *k != "type" && *k != "zone")
     {
         if !required.contains(&k.as_str()) && !optional.contains(&k.as_str()) {
             return Err(PveError::die(format!("unexpected property '{k}'")));
@@ -402,11 +402,11 @@ fn zone_hook(zone: &Map<String, Value>) -> Result<(), PveError> {
     Ok(())
 }
 
-/// The parameters that are options of the object.
-fn options(call: &Call) -> Map<String, Value> {
+/// The parameters that are options of the object named by the parameter `id`.
+fn options(call: &Call, id: &str) -> Map<String, Value> {
     call.params
         .iter()
-        .filter(|(k, _)| !NOT_OPTIONS.contains(&k.as_str()))
+        .filter(|(k, _)| !NOT_OPTIONS.contains(&k.as_str()) && *k != id)
         .map(|(k, v)| (k.clone(), v.clone()))
         .collect()
 }
@@ -415,6 +415,7 @@ fn options(call: &Call) -> Map<String, Value> {
 fn change(
     object: &mut Map<String, Value>,
     call: &Call,
+    id: &str,
     required: &[&str],
     optional: &[&str],
 ) -> Result<(), PveError> {
@@ -434,7 +435,7 @@ fn change(
         }
         object.remove(&k);
     }
-    object.extend(options(call));
+    object.extend(options(call, id));
     Ok(())
 }
 
@@ -495,7 +496,7 @@ fn add_zone(st: &mut State, call: &Call) -> Result<Value, PveError> {
             "sdn zone object ID '{id}' already defined"
         )));
     }
-    let zone = options(call);
+    let zone = options(call, "zone");
     zone_hook(&zone)?;
     st.sdn.config.zones.insert(id, zone);
     Ok(Value::Null)
@@ -524,7 +525,7 @@ fn update_zone(st: &mut State, call: &Call) -> Result<Value, PveError> {
         .to_string();
     check_zone(&kind, call, false)?;
     let (required, optional) = zone_options(&kind);
-    change(&mut zone, call, required, optional)?;
+    change(&mut zone, call, "zone", required, optional)?;
     zone_hook(&zone)?;
     st.sdn.config.zones.insert(id, zone);
     Ok(Value::Null)
@@ -653,7 +654,7 @@ fn add_vnet(st: &mut State, call: &Call) -> Result<Value, PveError> {
             "sdn vnet object ID '{id}' already defined"
         )));
     }
-    let mut vnet = options(call);
+    let mut vnet = options(call, "vnet");
     vnet.insert("type".into(), json!("vnet"));
     vnet_hook(&st.sdn.config, &id, &vnet)?;
     st.sdn.config.vnets.insert(id, vnet);
@@ -681,6 +682,7 @@ fn update_vnet(st: &mut State, call: &Call) -> Result<Value, PveError> {
     change(
         &mut vnet,
         call,
+        "vnet",
         &["zone"],
         &["tag", "alias", "vlanaware", "isolate-ports"],
     )?;
@@ -791,7 +793,7 @@ fn add_subnet(st: &mut State, call: &Call) -> Result<Value, PveError> {
             ));
         }
     }
-    let mut subnet = options(call);
+    let mut subnet = options(call, "subnet");
     subnet.insert("vnet".into(), json!(vnet));
     st.sdn.config.subnets.insert(id, subnet);
     Ok(Value::Null)
