@@ -19,8 +19,6 @@ pub fn list<'a>(w: &'a Value, key: &str) -> &'a [Value] {
 /// Ids of a datacenter while it is built.
 #[derive(Default)]
 pub struct Ids {
-    /// The datacenter's id.
-    pub dc: String,
     /// Its name.
     pub name: String,
     /// vmFolder.
@@ -258,7 +256,7 @@ fn datastore(st: &mut State, ids: &mut Ids, folder: &str, state_dir: &Path, w: &
     st.objs.insert(id.clone(), o);
     st.add_child(folder, mo("Datastore", &id));
     ids.stores.insert(name.clone(), id.clone());
-    st.stores.insert(id, Store { name, root, kind: kind.into(), hosts, accessible, maintenance, capacity, used, access, dc: ids.dc.clone() });
+    st.stores.insert(id, Store { name, root, kind: kind.into(), hosts, accessible, maintenance, capacity, used, access });
     Ok(())
 }
 
@@ -278,7 +276,7 @@ fn datacenter(st: &mut State, state_dir: &Path, about: &Value, w: &Value) -> Res
     }
     st.objs.insert(dc.clone(), o);
     st.add_child("group-d1", me);
-    let mut ids = Ids { dc: dc.clone(), name, vm_folder: vmf, network_folder: netf.clone(), ..Ids::default() };
+    let mut ids = Ids { name, vm_folder: vmf, network_folder: netf.clone(), ..Ids::default() };
     for c in list(w, "clusters") {
         compute(st, &mut ids, &hostf, about, c, true)?;
     }

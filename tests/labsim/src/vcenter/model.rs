@@ -281,8 +281,6 @@ pub struct Store {
     pub used: u64,
     /// Access mode of the mounts.
     pub access: String,
-    /// Datacenter's id.
-    pub dc: String,
 }
 
 /// Everything that changes.

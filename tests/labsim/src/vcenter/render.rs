@@ -65,6 +65,8 @@ fn config(st: &State, vm: &Vm, full: &str) -> Value {
         "flags": { "disableAcceleration": false, "enableLogging": true, "useToe": false, "runWithDebugInfo": false, "monitorType": "release", "htSharing": "any", "snapshotDisabled": false, "snapshotLocked": false, "diskUuidEnabled": false, "virtualMmuUsage": "automatic", "virtualExecUsage": "hvAuto", "snapshotPowerOffBehavior": "powerOff", "recordReplayEnabled": false, "faultToleranceType": "unset", "cbrcCacheEnabled": false, "vvtdEnabled": false, "vbsEnabled": false },
         "defaultPowerOps": { "powerOffType": "soft", "suspendType": "hard", "resetType": "soft", "defaultPowerOffType": "soft", "defaultSuspendType": "hard", "defaultResetType": "soft", "standbyAction": "checkpoint" },
         "rebootPowerOff": false,
+    });
+    let more = json!({
         "hardware": { "numCPU": vm.cpus, "numCoresPerSocket": vm.cores, "autoCoresPerSocket": false, "memoryMB": vm.memory_mb, "virtualICH7MPresent": false, "virtualSMCPresent": false, "device": devices(st, vm), "motherboardLayout": "i440bxHostBridge", "simultaneousThreads": 1 },
         "cpuAllocation": alloc(vm.cpus * 1000),
         "memoryAllocation": alloc(vm.memory_mb * 10),
@@ -93,6 +95,9 @@ fn config(st: &State, vm: &Vm, full: &str) -> Value {
         "migrateEncryption": if vm.encrypted { "required" } else { "opportunistic" },
         "sevEnabled": false,
     });
+    if let (Some(to), Value::Object(from)) = (c.as_object_mut(), more) {
+        to.extend(from);
+    }
     // Source: docs/vsphere-facts.md section 3, "Encryption": a virtual TPM encrypts the home.
     if vm.encrypted || vm.vtpm {
         c["keyId"] = json!({ "keyId": "key-1", "providerId": { "id": "kms-1" } });

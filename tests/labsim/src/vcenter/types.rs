@@ -1,6 +1,6 @@
 //! The vSphere type table (names, bases, properties in WSDL order), read from the recorded `vim-types.json`.
 use serde_json::Value;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// A property of a data type or of a managed object type.
@@ -28,7 +28,7 @@ pub struct Types {
     bases: HashMap<String, String>,
     data: HashMap<String, Vec<Prop>>,
     managed: HashMap<String, Vec<Prop>>,
-    enums: HashSet<String>,
+    enums: HashMap<String, Vec<String>>,
     children: HashMap<String, Vec<String>>,
     methods: HashMap<String, Vec<Param>>,
 }
@@ -71,6 +71,10 @@ fn own_props(entry: &Value) -> Vec<Prop> {
         .flatten()
         .map(|p| prop(p[0].as_str().unwrap_or(""), p[1].as_str().unwrap_or("object")))
         .collect()
+}
+
+fn own_values(entry: &Value) -> Vec<String> {
+    entry["values"].as_array().into_iter().flatten().filter_map(Value::as_str).map(String::from).collect()
 }
 
 static TABLE: LazyLock<Types> = LazyLock::new(Types::load);
@@ -136,7 +140,7 @@ impl Types {
         };
         let data = flatten(&own_data);
         let managed = flatten(&own_managed);
-        let enums = raw["enums"].as_object().into_iter().flatten().map(|(n, _)| n.clone()).collect();
+        let enums = raw["enums"].as_object().into_iter().flatten().map(|(n, e)| (n.clone(), own_values(e))).collect();
         Types { bases, data, managed, enums, children, methods }
     }
 
@@ -155,9 +159,9 @@ impl Types {
         self.managed.contains_key(ty)
     }
 
-    /// Whether it names an enumeration.
-    pub fn is_enum(&self, ty: &str) -> bool {
-        self.enums.contains(ty)
+    /// The values of an enumeration, `None` for another type.
+    pub fn enum_values(&self, ty: &str) -> Option<&[String]> {
+        self.enums.get(ty).map(Vec::as_slice)
     }
 
     /// Whether `ty` is `base` or derives from it.

@@ -22,11 +22,6 @@ impl El {
         self.kids.iter().find(|k| k.name == name)
     }
 
-    /// The text of the first child of that name.
-    pub fn kid_text(&self, name: &str) -> Option<&str> {
-        self.kid(name).map(|k| k.text.as_str())
-    }
-
     fn attr(&self, name: &str) -> Option<&str> {
         self.attrs.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
     }
@@ -161,6 +156,8 @@ pub fn to_value(el: &El, ty: &str) -> Result<Value, String> {
         },
         "int" | "long" | "short" | "byte" => json!(text.trim().parse::<i64>().map_err(|_| bad())?),
         "float" | "double" => json!(text.trim().parse::<f64>().map_err(|_| bad())?),
+        // Source: the server refuses a request with a value that its enumeration does not have.
+        e if t.enum_values(e).is_some_and(|vals| !vals.iter().any(|x| x == text)) => return Err(bad()),
         _ => json!(text),
     })
 }
