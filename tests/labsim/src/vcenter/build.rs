@@ -124,6 +124,8 @@ fn pool(st: &mut State, id: &str, name: &str, parent: Value, owner: &Value) {
     let alloc = json!({ "reservation": 0, "expandableReservation": true, "limit": -1, "shares": { "shares": 4000, "level": "normal" } });
     let use_ = json!({ "reservationUsed": 0, "reservationUsedForVm": 0, "unreservedForPool": 100_000, "unreservedForVm": 100_000, "overallUsage": 0, "maxUsage": 100_000 });
     o.props.insert("summary".into(), json!({ "name": name, "config": { "entity": mo("ResourcePool", id), "cpuAllocation": alloc, "memoryAllocation": alloc }, "runtime": { "memory": use_, "cpu": use_, "overallStatus": "green" } }));
+    o.props.insert("config".into(), o.props["summary"]["config"].clone());
+    o.props.insert("runtime".into(), o.props["summary"]["runtime"].clone());
     o.props.insert("owner".into(), owner.clone());
     o.props.insert("resourcePool".into(), json!([]));
     o.props.insert("vm".into(), json!([]));

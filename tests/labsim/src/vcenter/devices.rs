@@ -39,26 +39,19 @@ fn backing(st: &State, d: &Disk, layer: usize) -> Value {
         if let Some(m) = b.as_object_mut() {
             m.remove("digestEnabled");
         }
-    } else if layer > 0 && kind == "VMFS" {
-        b["_t"] = json!("VirtualDiskSeSparseBackingInfo");
-        b["writeThrough"] = json!(false);
-        b["deltaDiskFormat"] = json!("seSparseFormat");
-        b["deltaGrainSize"] = json!(8);
-        if let Some(m) = b.as_object_mut() {
-            m.remove("sharing");
-        }
     } else {
         b["split"] = json!(false);
         b["writeThrough"] = json!(false);
         b["thinProvisioned"] = json!(d.thin);
         if layer > 0 {
-            b["deltaDiskFormat"] = json!("redoLogFormat");
+            // A delta above a flat disk stays a flat backing; its format says what it is.
+            // Source: vSphere API reference, VirtualDiskFlatVer2BackingInfo.deltaDiskFormat.
+            b["deltaDiskFormat"] = json!(if kind == "VMFS" { "seSparseFormat" } else { "redoLogFormat" });
         } else if !d.thin {
             b["eagerlyScrub"] = json!(false);
         }
     }
     if layer > 0 {
-        // A SEsparse delta's parent may be a flat disk: `parent` is declared of its own type, the server sends what it is.
         b["parent"] = backing(st, d, layer - 1);
     }
     b

@@ -155,8 +155,9 @@ impl Vcenter {
         let cookie = cookie(req);
         let note = note(&method, &ty, &id, &args);
         let mut set_cookie = None;
+        let user = cookie.as_ref().and_then(|c| self.0.lock().sessions.get(c).map(|s| s.user.clone())).unwrap_or_default();
         let call = methods::Call { inner: &self.0, method: &method, ty: &ty, id: &id, args: &args, cookie: cookie.as_deref().unwrap_or(""), version };
-        match call.run(&mut set_cookie) {
+        let mut resp = match call.run(&mut set_cookie) {
             Err(f) if f.ty() == "MethodNotFound" => unknown_method(&this, &method, kind),
             Err(f) => fault_resp(&f, kind, &format!("{note} -> {}", f.ty())),
             Ok(reply) => {
@@ -174,7 +175,9 @@ impl Vcenter {
                 }
                 r
             }
-        }
+        };
+        resp.user = user;
+        resp
     }
 }
 
@@ -229,6 +232,14 @@ impl Site for Vcenter {
             ("GET", "/sdk") => plain(200, "text/xml", "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<definitions xmlns=\"http://schemas.xmlsoap.org/wsdl/\"/>\n".into(), "sdk"),
             _ => plain(404, "text/plain", format!("labsim: the vCenter has no {} {}\n", req.method, req.path), &format!("UNKNOWN ROUTE {} {}", req.method, req.path)),
         }
+    }
+
+    fn kind(&self, req: &Req) -> Kind {
+        if req.method != "POST" {
+            return Kind::Read;
+        }
+        let root = xml::parse(&req.body).unwrap_or_default();
+        root.kid("Body").and_then(|b| b.kids.first()).map_or(Kind::Read, |c| methods::kind(&c.name))
     }
 
     fn dump(&self) -> Value {

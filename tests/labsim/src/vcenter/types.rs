@@ -38,6 +38,8 @@ pub struct Types {
 const MORE_PROPS: &[(&str, &str, &str)] = &[
     ("ResourcePool", "resourcePool", "ResourcePool[]"),
     ("ResourcePool", "vm", "VirtualMachine[]"),
+    ("ResourcePool", "config", "ResourceConfigSpec"),
+    ("ResourcePool", "runtime", "ResourcePoolRuntimeInfo"),
     ("ManagedObjectView", "view", "ManagedObject[]"),
     ("ScheduledTask", "info", "ScheduledTaskInfo"),
     ("CustomFieldsManager", "field", "object[]"),
