@@ -1,5 +1,6 @@
 //! The inventory, built from the world file.
-use super::model::{Config, Obj, State, Store, escape_name};
+use super::model::{Obj, State, Store, escape_name};
+use super::setup::{CONTENT, about, config};
 use super::xml::mo;
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
@@ -13,7 +14,9 @@ pub fn text(w: &Value, key: &str) -> Option<String> {
 
 /// The list of a field, empty when there is none.
 pub fn list<'a>(w: &'a Value, key: &str) -> &'a [Value] {
-    w.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    w.get(key)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
 }
 
 /// Ids of a datacenter while it is built.
@@ -42,12 +45,20 @@ pub struct Ids {
 impl Ids {
     /// References to all hosts.
     pub fn host_refs(&self) -> Value {
-        json!(self.hosts.iter().map(|(_, h)| mo("HostSystem", h)).collect::<Vec<_>>())
+        json!(
+            self.hosts
+                .iter()
+                .map(|(_, h)| mo("HostSystem", h))
+                .collect::<Vec<_>>()
+        )
     }
 
     /// Remembers a network by its name; the first of a name wins.
     pub fn note_network(&self, name: &str, id: &str) {
-        self.networks.borrow_mut().entry(name.into()).or_insert_with(|| id.into());
+        self.networks
+            .borrow_mut()
+            .entry(name.into())
+            .or_insert_with(|| id.into());
     }
 }
 
@@ -61,13 +72,25 @@ pub fn entity(ty: &str, name: &str, parent: Value) -> Obj {
     for (k, v) in [("overallStatus", "green"), ("configStatus", "green")] {
         props.insert(k.into(), json!(v));
     }
-    for k in ["customValue", "configIssue", "permission", "disabledMethod", "recentTask", "declaredAlarmState", "triggeredAlarmState", "tag"] {
+    for k in [
+        "customValue",
+        "configIssue",
+        "permission",
+        "disabledMethod",
+        "recentTask",
+        "declaredAlarmState",
+        "triggeredAlarmState",
+        "tag",
+    ] {
         props.insert(k.into(), json!(empty));
     }
     props.insert("effectiveRole".into(), json!([-1]));
     props.insert("alarmActionsEnabled".into(), json!(true));
     props.insert("name".into(), json!(escape_name(name)));
-    Obj { ty: ty.into(), props }
+    Obj {
+        ty: ty.into(),
+        props,
+    }
 }
 
 impl State {
@@ -78,7 +101,12 @@ impl State {
 
     /// Adds a child to a folder.
     pub fn add_child(&mut self, folder: &str, child: Value) {
-        if let Some(kids) = self.objs.get_mut(folder).and_then(|o| o.props.get_mut("childEntity")).and_then(Value::as_array_mut) {
+        if let Some(kids) = self
+            .objs
+            .get_mut(folder)
+            .and_then(|o| o.props.get_mut("childEntity"))
+            .and_then(Value::as_array_mut)
+        {
             kids.push(child);
         }
     }
@@ -124,8 +152,10 @@ fn pool(st: &mut State, id: &str, name: &str, parent: Value, owner: &Value) {
     let alloc = json!({ "reservation": 0, "expandableReservation": true, "limit": -1, "shares": { "shares": 4000, "level": "normal" } });
     let use_ = json!({ "reservationUsed": 0, "reservationUsedForVm": 0, "unreservedForPool": 100_000, "unreservedForVm": 100_000, "overallUsage": 0, "maxUsage": 100_000 });
     o.props.insert("summary".into(), json!({ "name": name, "config": { "entity": mo("ResourcePool", id), "cpuAllocation": alloc, "memoryAllocation": alloc }, "runtime": { "memory": use_, "cpu": use_, "overallStatus": "green" } }));
-    o.props.insert("config".into(), o.props["summary"]["config"].clone());
-    o.props.insert("runtime".into(), o.props["summary"]["runtime"].clone());
+    o.props
+        .insert("config".into(), o.props["summary"]["config"].clone());
+    o.props
+        .insert("runtime".into(), o.props["summary"]["runtime"].clone());
     o.props.insert("owner".into(), owner.clone());
     o.props.insert("resourcePool".into(), json!([]));
     o.props.insert("vm".into(), json!([]));
@@ -156,14 +186,39 @@ fn host(st: &mut State, id: &str, name: &str, parent: Value, about: &Value, w: &
 }
 
 /// A cluster with its hosts, or a standalone host.
-fn compute(st: &mut State, ids: &mut Ids, folder: &str, about: &Value, w: &Value, cluster: bool) -> Result<(), String> {
-    let named = if w.is_string() { json!({ "name": w }) } else { w.clone() };
+fn compute(
+    st: &mut State,
+    ids: &mut Ids,
+    folder: &str,
+    about: &Value,
+    w: &Value,
+    cluster: bool,
+) -> Result<(), String> {
+    let named = if w.is_string() {
+        json!({ "name": w })
+    } else {
+        w.clone()
+    };
     let w = &named;
     let name = text(w, "name").ok_or("a cluster or host without a name")?;
-    let (ty, prefix) = if cluster { ("ClusterComputeResource", "domain-c") } else { ("ComputeResource", "domain-s") };
-    let id = if cluster { st.id_of(w, prefix) } else { st.new_id(prefix) }.replace("domain-c-", "domain-c").replace("domain-s-", "domain-s");
+    let (ty, prefix) = if cluster {
+        ("ClusterComputeResource", "domain-c")
+    } else {
+        ("ComputeResource", "domain-s")
+    };
+    let id = if cluster {
+        st.id_of(w, prefix)
+    } else {
+        st.new_id(prefix)
+    }
+    .replace("domain-c-", "domain-c")
+    .replace("domain-s-", "domain-s");
     let mut o = entity(ty, &name, mo("Folder", folder));
-    let members: Vec<Value> = if cluster { list(w, "hosts").to_vec() } else { vec![w.clone()] };
+    let members: Vec<Value> = if cluster {
+        list(w, "hosts").to_vec()
+    } else {
+        vec![w.clone()]
+    };
     let n = members.len();
     let mut summary = json!({ "totalCpu": 92_800 * n, "totalMemory": 549_755_813_888u64 * n as u64, "numCpuCores": 32 * n, "numCpuThreads": 64 * n, "effectiveCpu": 90_000 * n, "effectiveMemory": 500_000 * n, "numHosts": n, "numEffectiveHosts": n, "overallStatus": "green" });
     if cluster {
@@ -178,7 +233,11 @@ fn compute(st: &mut State, ids: &mut Ids, folder: &str, about: &Value, w: &Value
     pool(st, &root, "Resources", me.clone(), &me);
     let mut hosts = vec![];
     for m in members {
-        let m = if m.is_string() { json!({ "name": m }) } else { m };
+        let m = if m.is_string() {
+            json!({ "name": m })
+        } else {
+            m
+        };
         let hname = text(&m, "name").ok_or("a host without a name")?;
         let hid = st.id_of(&m, "host");
         host(st, &hid, &hname, me.clone(), about, &m);
@@ -187,7 +246,8 @@ fn compute(st: &mut State, ids: &mut Ids, folder: &str, about: &Value, w: &Value
         ids.hosts.push((hname, hid));
     }
     st.shuffle(&mut hosts);
-    o.props.insert("resourcePool".into(), mo("ResourcePool", &root));
+    o.props
+        .insert("resourcePool".into(), mo("ResourcePool", &root));
     o.props.insert("host".into(), json!(hosts));
     o.props.insert("summary".into(), summary);
     for k in ["datastore", "network"] {
@@ -196,16 +256,28 @@ fn compute(st: &mut State, ids: &mut Ids, folder: &str, about: &Value, w: &Value
     st.objs.insert(id.clone(), o);
     st.add_child(folder, me.clone());
     for p in list(w, "pools") {
-        let path = p.as_str().map(String::from).or_else(|| text(p, "path")).ok_or("a pool without a path")?;
+        let path = p
+            .as_str()
+            .map(String::from)
+            .or_else(|| text(p, "path"))
+            .ok_or("a pool without a path")?;
         let (parent_path, leaf) = path.rsplit_once('/').unwrap_or(("", &path));
         let parent = if parent_path.is_empty() {
             root.clone()
         } else {
-            ids.pools.iter().find(|(n, _)| n == parent_path).map(|(_, i)| i.clone()).ok_or_else(|| format!("pool {path}: no pool {parent_path} before it"))?
+            ids.pools
+                .iter()
+                .find(|(n, _)| n == parent_path)
+                .map(|(_, i)| i.clone())
+                .ok_or_else(|| format!("pool {path}: no pool {parent_path} before it"))?
         };
         let pid = st.id_of(p, "resgroup");
         pool(st, &pid, leaf, mo("ResourcePool", &parent), &me);
-        let mut kids: Vec<Value> = st.refs(&parent, "resourcePool").iter().map(|k| mo("ResourcePool", k)).collect();
+        let mut kids: Vec<Value> = st
+            .refs(&parent, "resourcePool")
+            .iter()
+            .map(|k| mo("ResourcePool", k))
+            .collect();
         kids.push(mo("ResourcePool", &pid));
         st.set(&parent, "resourcePool", json!(kids));
         ids.pools.push((path.clone(), pid));
@@ -213,7 +285,13 @@ fn compute(st: &mut State, ids: &mut Ids, folder: &str, about: &Value, w: &Value
     Ok(())
 }
 
-fn datastore(st: &mut State, ids: &mut Ids, folder: &str, state_dir: &Path, w: &Value) -> Result<(), String> {
+fn datastore(
+    st: &mut State,
+    ids: &mut Ids,
+    folder: &str,
+    state_dir: &Path,
+    w: &Value,
+) -> Result<(), String> {
     let name = text(w, "name").ok_or("a datastore without a name")?;
     let export = w["export"].as_bool().unwrap_or(false);
     let kind = match text(w, "type").as_deref() {
@@ -225,10 +303,19 @@ fn datastore(st: &mut State, ids: &mut Ids, folder: &str, state_dir: &Path, w: &
         Some(other) => return Err(format!("datastore {name}: unknown type {other:?}")),
     };
     let id = st.id_of(w, "datastore");
-    let root = if export { state_dir.join("export") } else { state_dir.join("datastore").join(escape_name(&name)) };
+    let root = if export {
+        state_dir.join("export")
+    } else {
+        state_dir.join("datastore").join(escape_name(&name))
+    };
     std::fs::create_dir_all(&root).map_err(|e| format!("{}: {e}", root.display()))?;
     let wanted: Vec<&str> = list(w, "hosts").iter().filter_map(Value::as_str).collect();
-    let hosts: Vec<String> = ids.hosts.iter().filter(|(n, _)| wanted.is_empty() || wanted.contains(&n.as_str())).map(|(_, h)| h.clone()).collect();
+    let hosts: Vec<String> = ids
+        .hosts
+        .iter()
+        .filter(|(n, _)| wanted.is_empty() || wanted.contains(&n.as_str()))
+        .map(|(_, h)| h.clone())
+        .collect();
     let capacity = w["capacity_gib"].as_u64().unwrap_or(2048) * 1024 * 1024 * 1024;
     let accessible = w["accessible"].as_bool().unwrap_or(true);
     let access = text(w, "access").unwrap_or_else(|| "readWrite".into());
@@ -253,12 +340,31 @@ fn datastore(st: &mut State, ids: &mut Ids, folder: &str, state_dir: &Path, w: &
     o.props.insert("info".into(), info);
     o.props.insert("summary".into(), json!({ "datastore": mo("Datastore", &id), "name": escape_name(&name), "url": url, "capacity": capacity, "freeSpace": capacity, "uncommitted": 0, "accessible": accessible, "multipleHostAccess": hosts.len() > 1, "type": kind, "maintenanceMode": maintenance }));
     o.props.insert("host".into(), json!(mounts));
-    o.props.insert("browser".into(), mo("HostDatastoreBrowser", &id.replace("datastore", "datastoreBrowser-datastore")));
+    o.props.insert(
+        "browser".into(),
+        mo(
+            "HostDatastoreBrowser",
+            &id.replace("datastore", "datastoreBrowser-datastore"),
+        ),
+    );
     o.props.insert("capability".into(), json!({ "directoryHierarchySupported": true, "rawDiskMappingsSupported": kind == "VMFS", "perFileThinProvisioningSupported": true, "storageIORMSupported": true, "nativeSnapshotSupported": false }));
     st.objs.insert(id.clone(), o);
     st.add_child(folder, mo("Datastore", &id));
     ids.stores.insert(name.clone(), id.clone());
-    st.stores.insert(id, Store { name, root, kind: kind.into(), hosts, accessible, maintenance, capacity, used, access });
+    st.stores.insert(
+        id,
+        Store {
+            name,
+            root,
+            kind: kind.into(),
+            hosts,
+            accessible,
+            maintenance,
+            capacity,
+            used,
+            access,
+        },
+    );
     Ok(())
 }
 
@@ -267,18 +373,39 @@ fn datacenter(st: &mut State, state_dir: &Path, about: &Value, w: &Value) -> Res
     let dc = st.id_of(w, "datacenter");
     let num = dc.trim_start_matches("datacenter-").to_string();
     let me = mo("Datacenter", &dc);
-    let [vmf, hostf, storef, netf] = ["v", "h", "s", "n"].map(|k| format!("group-{k}{num}{}", if k == "v" { "" } else { "0" }));
+    let [vmf, hostf, storef, netf] =
+        ["v", "h", "s", "n"].map(|k| format!("group-{k}{num}{}", if k == "v" { "" } else { "0" }));
     st.folder(&vmf, "vm", me.clone(), VM_TYPES);
     st.folder(&hostf, "host", me.clone(), &["Folder", "ComputeResource"]);
-    st.folder(&storef, "datastore", me.clone(), &["Folder", "Datastore", "StoragePod"]);
-    st.folder(&netf, "network", me.clone(), &["Folder", "Network", "DistributedVirtualSwitch"]);
+    st.folder(
+        &storef,
+        "datastore",
+        me.clone(),
+        &["Folder", "Datastore", "StoragePod"],
+    );
+    st.folder(
+        &netf,
+        "network",
+        me.clone(),
+        &["Folder", "Network", "DistributedVirtualSwitch"],
+    );
     let mut o = entity("Datacenter", &name, mo("Folder", "group-d1"));
-    for (k, f) in [("vmFolder", &vmf), ("hostFolder", &hostf), ("datastoreFolder", &storef), ("networkFolder", &netf)] {
+    for (k, f) in [
+        ("vmFolder", &vmf),
+        ("hostFolder", &hostf),
+        ("datastoreFolder", &storef),
+        ("networkFolder", &netf),
+    ] {
         o.props.insert(k.into(), mo("Folder", f));
     }
     st.objs.insert(dc.clone(), o);
     st.add_child("group-d1", me);
-    let mut ids = Ids { name, vm_folder: vmf, network_folder: netf.clone(), ..Ids::default() };
+    let mut ids = Ids {
+        name,
+        vm_folder: vmf,
+        network_folder: netf.clone(),
+        ..Ids::default()
+    };
     for c in list(w, "clusters") {
         compute(st, &mut ids, &hostf, about, c, true)?;
     }
@@ -301,23 +428,65 @@ fn datacenter(st: &mut State, state_dir: &Path, about: &Value, w: &Value) -> Res
         vm_folder(st, &mut ids, f.as_str().unwrap_or(""));
     }
     // What hosts and compute resources see.
-    let stores: Vec<(String, Vec<String>)> = ids.stores.values().map(|s| (s.clone(), st.stores.get(s).map(|x| x.hosts.clone()).unwrap_or_default())).collect();
-    let mut nets: Vec<Value> = st.refs(&netf, "childEntity").iter().filter_map(|n| Some(mo(&st.objs.get(n)?.ty, n))).filter(|v| v["$mo"][0] != "VmwareDistributedVirtualSwitch").collect();
+    let stores: Vec<(String, Vec<String>)> = ids
+        .stores
+        .values()
+        .map(|s| {
+            (
+                s.clone(),
+                st.stores
+                    .get(s)
+                    .map(|x| x.hosts.clone())
+                    .unwrap_or_default(),
+            )
+        })
+        .collect();
+    let mut nets: Vec<Value> = st
+        .refs(&netf, "childEntity")
+        .iter()
+        .filter_map(|n| Some(mo(&st.objs.get(n)?.ty, n)))
+        .filter(|v| v["$mo"][0] != "VmwareDistributedVirtualSwitch")
+        .collect();
     st.shuffle(&mut nets);
     let mut all: Vec<Value> = ids.stores.values().map(|s| mo("Datastore", s)).collect();
     st.shuffle(&mut all);
     for (_, h) in &ids.hosts {
-        let mine: Vec<Value> = all.iter().filter(|s| stores.iter().any(|(id, hosts)| s["$mo"][1] == id.as_str() && hosts.contains(h))).cloned().collect();
+        let mine: Vec<Value> = all
+            .iter()
+            .filter(|s| {
+                stores
+                    .iter()
+                    .any(|(id, hosts)| s["$mo"][1] == id.as_str() && hosts.contains(h))
+            })
+            .cloned()
+            .collect();
         st.set(h, "datastore", json!(mine));
-        let sees: Vec<Value> = nets.iter().filter(|n| st.refs(n["$mo"][1].as_str().unwrap_or(""), "host").contains(h)).cloned().collect();
+        let sees: Vec<Value> = nets
+            .iter()
+            .filter(|n| {
+                st.refs(n["$mo"][1].as_str().unwrap_or(""), "host")
+                    .contains(h)
+            })
+            .cloned()
+            .collect();
         st.set(h, "network", json!(sees));
     }
     for c in st.refs(&hostf, "childEntity") {
         for k in ["datastore", "network"] {
             let mut seen: Vec<Value> = vec![];
             for h in st.refs(&c, "host") {
-                let of: Vec<Value> = st.objs.get(&h).and_then(|o| o.props.get(k)).and_then(Value::as_array).cloned().unwrap_or_default();
-                seen.extend(of.into_iter().filter(|v| !seen.contains(v)).collect::<Vec<_>>());
+                let of: Vec<Value> = st
+                    .objs
+                    .get(&h)
+                    .and_then(|o| o.props.get(k))
+                    .and_then(Value::as_array)
+                    .cloned()
+                    .unwrap_or_default();
+                seen.extend(
+                    of.into_iter()
+                        .filter(|v| !seen.contains(v))
+                        .collect::<Vec<_>>(),
+                );
             }
             st.set(&c, k, json!(seen));
         }
@@ -327,84 +496,35 @@ fn datacenter(st: &mut State, state_dir: &Path, about: &Value, w: &Value) -> Res
     Ok(ids)
 }
 
-fn config(w: &Value) -> Result<Config, String> {
-    let d = Config::default();
-    let n = |key: &str, default: u64| w.get(key).and_then(Value::as_u64).unwrap_or(default);
-    let cfg = Config {
-        session_idle_ms: w.get("session_idle_s").and_then(Value::as_f64).map_or(d.session_idle_ms, |s| (s * 1000.0) as u64),
-        relocate_bytes_per_s: n("relocate_bytes_per_s", d.relocate_bytes_per_s).max(1),
-        relocate_min_ms: n("relocate_min_ms", d.relocate_min_ms),
-        relocate_per_datastore: usize::try_from(n("relocate_per_datastore", 8)).unwrap_or(8),
-        cold_rename: text(w, "cold_rename").unwrap_or(d.cold_rename),
-        power_ms: n("power_ms", d.power_ms),
-        snapshot_ms: n("snapshot_ms", d.snapshot_ms),
-        page: usize::try_from(n("page", 100)).unwrap_or(100),
-        files: w.get("files").and_then(Value::as_bool).unwrap_or(true),
-    };
-    if !["seed", "always", "never"].contains(&cfg.cold_rename.as_str()) {
-        return Err("cold_rename is one of seed, always, never".into());
-    }
-    Ok(cfg)
-}
-
-/// `about` of the vCenter.
-pub fn about(w: &Value) -> Value {
-    let version = text(w, "version").unwrap_or_else(|| "8.0.3".into());
-    json!({
-        "name": "VMware vCenter Server", "fullName": format!("VMware vCenter Server {version} build-24022515"), "vendor": "VMware, Inc.", "version": version, "patchLevel": "00000", "build": "24022515",
-        "localeVersion": "INTL", "localeBuild": "000", "osType": "linux-x64", "productLineId": "vpx", "apiType": text(w, "api_type").unwrap_or_else(|| "VirtualCenter".into()),
-        "apiVersion": text(w, "api_version").unwrap_or_else(|| "8.0.3.0".into()), "instanceUuid": text(w, "instance_uuid").unwrap_or_else(|| "6fbd2d7c-8f4f-4a3e-9d1c-0c3f5b1a2e90".into()),
-        "licenseProductName": "VMware VirtualCenter Server", "licenseProductVersion": "8.0",
-    })
-}
-
-// ServiceContent of a vCenter: property, type, id.
-// Source: docs/vsphere-facts.md section 1.
-const CONTENT: &[(&str, &str, &str)] = &[
-    ("rootFolder", "Folder", "group-d1"),
-    ("propertyCollector", "PropertyCollector", "propertyCollector"),
-    ("viewManager", "ViewManager", "ViewManager"),
-    ("setting", "OptionManager", "VpxSettings"),
-    ("userDirectory", "UserDirectory", "UserDirectory"),
-    ("sessionManager", "SessionManager", "SessionManager"),
-    ("authorizationManager", "AuthorizationManager", "AuthorizationManager"),
-    ("perfManager", "PerformanceManager", "PerfMgr"),
-    ("scheduledTaskManager", "ScheduledTaskManager", "ScheduledTaskManager"),
-    ("alarmManager", "AlarmManager", "AlarmManager"),
-    ("eventManager", "EventManager", "EventManager"),
-    ("taskManager", "TaskManager", "TaskManager"),
-    ("extensionManager", "ExtensionManager", "ExtensionManager"),
-    ("customizationSpecManager", "CustomizationSpecManager", "CustomizationSpecManager"),
-    ("customFieldsManager", "CustomFieldsManager", "CustomFieldsManager"),
-    ("diagnosticManager", "DiagnosticManager", "DiagMgr"),
-    ("licenseManager", "LicenseManager", "LicenseManager"),
-    ("searchIndex", "SearchIndex", "SearchIndex"),
-    ("fileManager", "FileManager", "FileManager"),
-    ("virtualDiskManager", "VirtualDiskManager", "virtualDiskManager"),
-    ("vmProvisioningChecker", "VirtualMachineProvisioningChecker", "ProvChecker"),
-    ("vmCompatibilityChecker", "VirtualMachineCompatibilityChecker", "CompatChecker"),
-    ("ovfManager", "OvfManager", "OvfManager"),
-    ("ipPoolManager", "IpPoolManager", "IpPoolManager"),
-    ("dvSwitchManager", "DistributedVirtualSwitchManager", "DVSManager"),
-    ("storageResourceManager", "StorageResourceManager", "StorageResourceManager"),
-    ("guestOperationsManager", "GuestOperationsManager", "guestOperationsManager"),
-];
-
 /// Builds the whole state of a world.
 ///
 /// # Errors
 /// A text that says what in the world is wrong.
 pub fn build(w: &Value, state_dir: &Path, seed: u64) -> Result<State, String> {
-    let mut st = State { rng: seed ^ 0x7663_656e_7465_72, next_id: 1000, cfg: config(w)?, ..State::default() };
+    let mut st = State {
+        rng: seed ^ 0x0076_6365_6e74_6572,
+        next_id: 1000,
+        cfg: config(w)?,
+        ..State::default()
+    };
     let about = about(w);
     let mut content = json!({ "_t": "ServiceContent", "about": about });
     for (prop, ty, id) in CONTENT {
         content[*prop] = mo(ty, id);
         if *prop != "rootFolder" {
-            st.objs.insert((*id).into(), Obj { ty: (*ty).into(), props: Map::new() });
+            st.objs.insert(
+                (*id).into(),
+                Obj {
+                    ty: (*ty).into(),
+                    props: Map::new(),
+                },
+            );
         }
     }
-    let mut si = Obj { ty: "ServiceInstance".into(), props: Map::new() };
+    let mut si = Obj {
+        ty: "ServiceInstance".into(),
+        props: Map::new(),
+    };
     si.props.insert("content".into(), content);
     st.objs.insert("ServiceInstance".into(), si);
     let empty: Vec<Value> = vec![];
@@ -413,7 +533,12 @@ pub fn build(w: &Value, state_dir: &Path, seed: u64) -> Result<State, String> {
     st.set("ScheduledTaskManager", "scheduledTask", json!(empty));
     st.set("CustomFieldsManager", "field", json!(empty));
     st.set("SessionManager", "defaultLocale", json!("en"));
-    st.folder("group-d1", "Datacenters", Value::Null, &["Folder", "Datacenter"]);
+    st.folder(
+        "group-d1",
+        "Datacenters",
+        Value::Null,
+        &["Folder", "Datacenter"],
+    );
     let mut dcs = vec![];
     for d in list(w, "datacenters") {
         dcs.push(datacenter(&mut st, state_dir, &about, d)?);
@@ -422,14 +547,28 @@ pub fn build(w: &Value, state_dir: &Path, seed: u64) -> Result<State, String> {
         super::vms::add(&mut st, &mut dcs, v, seed)?;
     }
     super::render::relink(&mut st);
-    let folders: Vec<String> = st.objs.iter().filter(|(_, o)| o.ty == "Folder").map(|(k, _)| k.clone()).collect();
+    let folders: Vec<String> = st
+        .objs
+        .iter()
+        .filter(|(_, o)| o.ty == "Folder")
+        .map(|(k, _)| k.clone())
+        .collect();
     for f in folders {
-        let mut kids = st.objs.get(&f).and_then(|o| o.props.get("childEntity")).and_then(Value::as_array).cloned().unwrap_or_default();
+        let mut kids = st
+            .objs
+            .get(&f)
+            .and_then(|o| o.props.get("childEntity"))
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
         st.shuffle(&mut kids);
         st.set(&f, "childEntity", json!(kids));
     }
     for p in list(w, "no_permission") {
-        st.unreadable.push((text(p, "object").unwrap_or_else(|| "*".into()), text(p, "property").ok_or("no_permission without a property")?));
+        st.unreadable.push((
+            text(p, "object").unwrap_or_else(|| "*".into()),
+            text(p, "property").ok_or("no_permission without a property")?,
+        ));
     }
     Ok(st)
 }

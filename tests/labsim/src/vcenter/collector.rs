@@ -54,12 +54,16 @@ fn hide_newer(v: &mut Value, version: &[u32]) {
 }
 
 fn path_too_new(path: &str, version: &[u32]) -> bool {
-    SINCE.iter().any(|(_, p, since)| version < since.as_slice() && path.split('.').any(|x| x == *p))
+    SINCE
+        .iter()
+        .any(|(_, p, since)| version < since.as_slice() && path.split('.').any(|x| x == *p))
 }
 
 /// Children that a container view descends to.
 fn children(st: &State, id: &str) -> Vec<String> {
-    let Some(o) = st.objs.get(id) else { return vec![] };
+    let Some(o) = st.objs.get(id) else {
+        return vec![];
+    };
     let t = Types::get();
     let props: &[&str] = if t.is_a(&o.ty, "Folder") {
         &["childEntity"]
@@ -80,14 +84,28 @@ fn children(st: &State, id: &str) -> Vec<String> {
 /// The objects of a container view.
 fn container_view(st: &State, o: &Obj) -> Value {
     let t = Types::get();
-    let types: Vec<&str> = o.props.get("type").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let types: Vec<&str> = o
+        .props
+        .get("type")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     let recursive = o.props.get("recursive") == Some(&json!(true));
     let mut seen = BTreeSet::new();
     let mut out = vec![];
-    let mut queue: Vec<String> = o.props.get("container").and_then(mo_id).map(|c| children(st, c)).unwrap_or_default();
+    let mut queue: Vec<String> = o
+        .props
+        .get("container")
+        .and_then(mo_id)
+        .map(|c| children(st, c))
+        .unwrap_or_default();
     queue.reverse();
     while let Some(id) = queue.pop() {
-        let Some(obj) = st.objs.get(&id) else { continue };
+        let Some(obj) = st.objs.get(&id) else {
+            continue;
+        };
         if !seen.insert(id.clone()) {
             continue;
         }
@@ -114,10 +132,14 @@ pub fn session_value(s: &Session) -> Value {
 }
 
 fn step<'v>(v: &'v Value, part: &str) -> Option<&'v Value> {
-    let Some((name, key)) = part.split_once('[') else { return v.get(part) };
+    let Some((name, key)) = part.split_once('[') else {
+        return v.get(part);
+    };
     let key = key.trim_end_matches(']').trim_matches('"');
     let items = v.get(name)?.as_array()?;
-    items.iter().find(|i| i["key"] == key || i["key"].as_i64().is_some_and(|k| k.to_string() == key))
+    items
+        .iter()
+        .find(|i| i["key"] == key || i["key"].as_i64().is_some_and(|k| k.to_string() == key))
 }
 
 /// Reads one property path of an object.
@@ -125,10 +147,21 @@ fn step<'v>(v: &'v Value, part: &str) -> Option<&'v Value> {
 /// # Errors
 /// InvalidProperty for a path that the type does not have.
 pub fn read(st: &State, ctx: &Ctx, id: &str, o: &Obj, path: &str) -> Result<Read, Fault> {
-    let p = Types::get().path(&o.ty, path).filter(|_| !path_too_new(path, &ctx.version)).ok_or_else(|| Fault::invalid_property(path))?;
-    let denied = |(obj, prop): &(String, String)| (obj == "*" || obj == id) && (path == prop || path.starts_with(&format!("{prop}.")) || prop.starts_with(&format!("{path}.")));
+    let p = Types::get()
+        .path(&o.ty, path)
+        .filter(|_| !path_too_new(path, &ctx.version))
+        .ok_or_else(|| Fault::invalid_property(path))?;
+    let denied = |(obj, prop): &(String, String)| {
+        (obj == "*" || obj == id)
+            && (path == prop
+                || path.starts_with(&format!("{prop}."))
+                || prop.starts_with(&format!("{path}.")))
+    };
     if st.unreadable.iter().any(denied) {
-        return Ok(Read::Denied(Fault::no_permission(mo(&o.ty, id), "System.Read")));
+        return Ok(Read::Denied(Fault::no_permission(
+            mo(&o.ty, id),
+            "System.Read",
+        )));
     }
     let computed = match (o.ty.as_str(), path) {
         ("ContainerView", "view") => Some(container_view(st, o)),
@@ -139,7 +172,12 @@ pub fn read(st: &State, ctx: &Ctx, id: &str, o: &Obj, path: &str) -> Result<Read
             let mut parts = path.split('.');
             let first = parts.next().unwrap_or("");
             let mut at = match first.split_once('[') {
-                Some(_) => o.props.get(first.split('[').next().unwrap_or("")).and_then(|v| step(&json!({ first.split('[').next().unwrap_or(""): v }), first).cloned()),
+                Some(_) => o
+                    .props
+                    .get(first.split('[').next().unwrap_or(""))
+                    .and_then(|v| {
+                        step(&json!({ first.split('[').next().unwrap_or(""): v }), first).cloned()
+                    }),
                 None => None,
             };
             if at.is_none() && !first.contains('[') {
@@ -165,7 +203,8 @@ pub fn read(st: &State, ctx: &Ctx, id: &str, o: &Obj, path: &str) -> Result<Read
 
 /// Objects that an ObjectSpec selects, in the order found.
 fn select(st: &State, ctx: &Ctx, spec: &Value, out: &mut Vec<String>) -> Result<(), Fault> {
-    let (ty, id) = mo_of(&spec["obj"]).ok_or_else(|| Fault::invalid_argument("specSet.objectSet.obj"))?;
+    let (ty, id) =
+        mo_of(&spec["obj"]).ok_or_else(|| Fault::invalid_argument("specSet.objectSet.obj"))?;
     if !st.objs.contains_key(id) {
         return Err(Fault::not_found(ty, id));
     }
@@ -195,23 +234,34 @@ fn select(st: &State, ctx: &Ctx, spec: &Value, out: &mut Vec<String>) -> Result<
                 s
             } else {
                 let name = s["name"].as_str().unwrap_or("");
-                named.get(name).copied().ok_or_else(|| Fault::invalid_argument("specSet.objectSet.selectSet"))?
+                named
+                    .get(name)
+                    .copied()
+                    .ok_or_else(|| Fault::invalid_argument("specSet.objectSet.selectSet"))?
             };
-            let (tty, path) = (t["type"].as_str().unwrap_or(""), t["path"].as_str().unwrap_or(""));
+            let (tty, path) = (
+                t["type"].as_str().unwrap_or(""),
+                t["path"].as_str().unwrap_or(""),
+            );
             if Types::get().path(tty, path).is_none() {
                 return Err(Fault::invalid_property(path));
             }
-            if !Types::get().is_a(&o.ty, tty) || !visited.insert((at.clone(), std::ptr::from_ref(t) as usize)) {
+            if !Types::get().is_a(&o.ty, tty)
+                || !visited.insert((at.clone(), std::ptr::from_ref(t) as usize))
+            {
                 continue;
             }
-            let Read::Value(v) = read(st, ctx, &at, o, path)? else { continue };
+            let Read::Value(v) = read(st, ctx, &at, o, path)? else {
+                continue;
+            };
             let v = &v["$p"][2];
             let refs: Vec<&str> = match v {
                 Value::Array(list) => list.iter().filter_map(mo_id).collect(),
                 v => mo_id(v).into_iter().collect(),
             };
             for r in refs {
-                if t["skip"] != json!(true) && st.objs.contains_key(r) && have.insert(r.to_string()) {
+                if t["skip"] != json!(true) && st.objs.contains_key(r) && have.insert(r.to_string())
+                {
                     out.push(r.to_string());
                 }
                 next.push((r.to_string(), &t["selectSet"]));
@@ -236,7 +286,12 @@ pub fn retrieve(st: &State, ctx: &Ctx, spec_set: &Value) -> Result<Vec<Value>, F
             if !Types::get().is_managed(ty) {
                 return Err(Fault::invalid_argument("specSet.propSet.type"));
             }
-            for path in p["pathSet"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            for path in p["pathSet"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+            {
                 if Types::get().path(ty, path).is_none() {
                     return Err(Fault::invalid_property(path));
                 }
@@ -248,16 +303,32 @@ pub fn retrieve(st: &State, ctx: &Ctx, spec_set: &Value) -> Result<Vec<Value>, F
         }
         for id in ids {
             let Some(o) = st.objs.get(&id) else { continue };
-            let mine: Vec<&Value> = props.iter().filter(|p| Types::get().is_a(&o.ty, p["type"].as_str().unwrap_or(""))).collect();
+            let mine: Vec<&Value> = props
+                .iter()
+                .filter(|p| Types::get().is_a(&o.ty, p["type"].as_str().unwrap_or("")))
+                .collect();
             if mine.is_empty() {
                 continue;
             }
             let mut paths: Vec<String> = vec![];
             for p in mine {
                 if p["all"] == json!(true) {
-                    paths.extend(Types::get().managed(&o.ty).unwrap_or_default().iter().map(|p| p.name.clone()));
+                    paths.extend(
+                        Types::get()
+                            .managed(&o.ty)
+                            .unwrap_or_default()
+                            .iter()
+                            .map(|p| p.name.clone()),
+                    );
                 } else {
-                    paths.extend(p["pathSet"].as_array().into_iter().flatten().filter_map(Value::as_str).map(String::from));
+                    paths.extend(
+                        p["pathSet"]
+                            .as_array()
+                            .into_iter()
+                            .flatten()
+                            .filter_map(Value::as_str)
+                            .map(String::from),
+                    );
                 }
             }
             let mut seen = BTreeSet::new();
@@ -286,7 +357,10 @@ pub fn snapshot(st: &State, ctx: &Ctx, spec: &Value) -> Result<Seen, Fault> {
         let id = mo_id(&o["obj"]).unwrap_or("").to_string();
         seen.insert((id.clone(), String::new()), o["obj"].clone());
         for p in o["propSet"].as_array().into_iter().flatten() {
-            seen.insert((id.clone(), p["name"].as_str().unwrap_or("").to_string()), p["val"].clone());
+            seen.insert(
+                (id.clone(), p["name"].as_str().unwrap_or("").to_string()),
+                p["val"].clone(),
+            );
         }
     }
     Ok(seen)
@@ -295,9 +369,20 @@ pub fn snapshot(st: &State, ctx: &Ctx, spec: &Value) -> Result<Seen, Fault> {
 /// The ObjectUpdates from one state of knowledge to another.
 pub fn diff(old: &Seen, new: &Seen) -> Vec<Value> {
     let mut out: BTreeMap<&str, (String, Vec<Value>)> = BTreeMap::new();
-    let objects = |s: &Seen| s.keys().filter(|(_, p)| p.is_empty()).map(|(o, _)| o.clone()).collect::<BTreeSet<String>>();
+    let objects = |s: &Seen| {
+        s.keys()
+            .filter(|(_, p)| p.is_empty())
+            .map(|(o, _)| o.clone())
+            .collect::<BTreeSet<String>>()
+    };
     let (before, after) = (objects(old), objects(new));
-    let kind = |o: &str| if before.contains(o) { "modify" } else { "enter" };
+    let kind = |o: &str| {
+        if before.contains(o) {
+            "modify"
+        } else {
+            "enter"
+        }
+    };
     for ((o, p), v) in new {
         if p.is_empty() {
             if !before.contains(o) {

@@ -14,7 +14,10 @@ fn connect(connected: bool, start: bool) -> Value {
 
 /// `[datastore] path`.
 pub fn ds_path(st: &State, ds: &str, path: &str) -> String {
-    format!("[{}] {path}", st.stores.get(ds).map_or("?", |s| s.name.as_str()))
+    format!(
+        "[{}] {path}",
+        st.stores.get(ds).map_or("?", |s| s.name.as_str())
+    )
 }
 
 fn backing(st: &State, d: &Disk, layer: usize) -> Value {
@@ -46,7 +49,11 @@ fn backing(st: &State, d: &Disk, layer: usize) -> Value {
         if layer > 0 {
             // A delta above a flat disk stays a flat backing; its format says what it is.
             // Source: vSphere API reference, VirtualDiskFlatVer2BackingInfo.deltaDiskFormat.
-            b["deltaDiskFormat"] = json!(if kind == "VMFS" { "seSparseFormat" } else { "redoLogFormat" });
+            b["deltaDiskFormat"] = json!(if kind == "VMFS" {
+                "seSparseFormat"
+            } else {
+                "redoLogFormat"
+            });
         } else if !d.thin {
             b["eagerlyScrub"] = json!(false);
         }
@@ -95,13 +102,30 @@ fn disk(st: &State, vm: &Vm, d: &Disk) -> Value {
 fn nic(st: &State, n: usize, c: &super::model::Nic, on: bool) -> Value {
     let net = st.objs.get(&c.network);
     let ty = net.map_or("Network", |o| o.ty.as_str());
-    let prop = |p: &str| net.and_then(|o| o.props.get(p)).cloned().unwrap_or(Value::Null);
-    let name = prop("name").as_str().unwrap_or("").replace("%2f", "/").replace("%5c", "\\").replace("%25", "%");
+    let prop = |p: &str| {
+        net.and_then(|o| o.props.get(p))
+            .cloned()
+            .unwrap_or(Value::Null)
+    };
+    let name = prop("name")
+        .as_str()
+        .unwrap_or("")
+        .replace("%2f", "/")
+        .replace("%5c", "\\")
+        .replace("%25", "%");
     let (back, summary) = match ty {
         "DistributedVirtualPortgroup" => {
             let cfg = prop("config");
-            let dvs = cfg["distributedVirtualSwitch"]["$mo"][1].as_str().unwrap_or("").to_string();
-            let uuid = st.objs.get(&dvs).and_then(|o| o.props.get("uuid")).cloned().unwrap_or_default();
+            let dvs = cfg["distributedVirtualSwitch"]["$mo"][1]
+                .as_str()
+                .unwrap_or("")
+                .to_string();
+            let uuid = st
+                .objs
+                .get(&dvs)
+                .and_then(|o| o.props.get("uuid"))
+                .cloned()
+                .unwrap_or_default();
             let key = prop("key");
             let mut port = json!({ "switchUuid": uuid, "portgroupKey": key });
             // Source: docs/vsphere-facts.md section 5, "Ephemeral portgroup".
@@ -110,11 +134,17 @@ fn nic(st: &State, n: usize, c: &super::model::Nic, on: bool) -> Value {
                 port["connectionCookie"] = json!(c.key * 92_821 % 2_000_000_000);
             }
             let summary = format!("DVSwitch: {}", uuid.as_str().unwrap_or(""));
-            (json!({ "_t": "VirtualEthernetCardDistributedVirtualPortBackingInfo", "port": port }), summary)
+            (
+                json!({ "_t": "VirtualEthernetCardDistributedVirtualPortBackingInfo", "port": port }),
+                summary,
+            )
         }
         "OpaqueNetwork" => {
             let s = prop("summary");
-            let summary = format!("nsx.LogicalSwitch: {}", s["opaqueNetworkId"].as_str().unwrap_or(""));
+            let summary = format!(
+                "nsx.LogicalSwitch: {}",
+                s["opaqueNetworkId"].as_str().unwrap_or("")
+            );
             let b = json!({ "_t": "VirtualEthernetCardOpaqueNetworkBackingInfo", "opaqueNetworkId": s["opaqueNetworkId"], "opaqueNetworkType": s["opaqueNetworkType"] });
             (b, summary)
         }
@@ -149,9 +179,19 @@ pub fn devices(st: &State, vm: &Vm) -> Vec<Value> {
     let fixed = |ty: &str, key: i64, label: &str, summary: &str| json!({ "_t": ty, "key": key, "deviceInfo": info(label, summary) });
     let mut out = vec![];
     for bus in 0..2 {
-        let mut c = fixed("VirtualIDEController", 200 + bus, &format!("IDE {bus}"), &format!("IDE {bus}"));
+        let mut c = fixed(
+            "VirtualIDEController",
+            200 + bus,
+            &format!("IDE {bus}"),
+            &format!("IDE {bus}"),
+        );
         c["busNumber"] = json!(bus);
-        let mut on_it: Vec<i64> = vm.disks.iter().filter(|d| d.ctrl == 200 + bus).map(|d| d.key).collect();
+        let mut on_it: Vec<i64> = vm
+            .disks
+            .iter()
+            .filter(|d| d.ctrl == 200 + bus)
+            .map(|d| d.key)
+            .collect();
         if bus == 0 && cd_on_ide(vm) && vm.cdrom.is_some() {
             on_it.push(3000 + cd_unit(vm));
         }
@@ -160,21 +200,41 @@ pub fn devices(st: &State, vm: &Vm) -> Vec<Value> {
         }
         out.push(c);
     }
-    let mut ps2 = fixed("VirtualPS2Controller", 300, "PS2 controller 0", "PS2 controller 0");
+    let mut ps2 = fixed(
+        "VirtualPS2Controller",
+        300,
+        "PS2 controller 0",
+        "PS2 controller 0",
+    );
     ps2["busNumber"] = json!(0);
     ps2["device"] = json!([600, 700]);
-    let mut pci = fixed("VirtualPCIController", 100, "PCI controller 0", "PCI controller 0");
+    let mut pci = fixed(
+        "VirtualPCIController",
+        100,
+        "PCI controller 0",
+        "PCI controller 0",
+    );
     pci["busNumber"] = json!(0);
     let mut on_pci = vec![500, 12000];
     on_pci.extend(vm.ctrls.iter().filter(|c| c.key >= 1000).map(|c| c.key));
     on_pci.extend(vm.nics.iter().map(|n| n.key));
     pci["device"] = json!(on_pci);
-    let mut sio = fixed("VirtualSIOController", 400, "SIO controller 0", "SIO controller 0");
+    let mut sio = fixed(
+        "VirtualSIOController",
+        400,
+        "SIO controller 0",
+        "SIO controller 0",
+    );
     sio["busNumber"] = json!(0);
     let mut kbd = fixed("VirtualKeyboard", 600, "Keyboard", "Keyboard");
     kbd["controllerKey"] = json!(300);
     kbd["unitNumber"] = json!(0);
-    let mut mouse = fixed("VirtualPointingDevice", 700, "Pointing device", "Pointing device; Device");
+    let mut mouse = fixed(
+        "VirtualPointingDevice",
+        700,
+        "Pointing device",
+        "Pointing device; Device",
+    );
     mouse["backing"] = json!({ "_t": "VirtualPointingDeviceDeviceBackingInfo", "deviceName": "", "useAutoDetect": false, "hostPointingDevice": "autodetect" });
     mouse["controllerKey"] = json!(300);
     mouse["unitNumber"] = json!(1);
@@ -185,7 +245,12 @@ pub fn devices(st: &State, vm: &Vm) -> Vec<Value> {
     video["numDisplays"] = json!(1);
     video["useAutoDetect"] = json!(false);
     video["enable3DSupport"] = json!(false);
-    let mut vmci = fixed("VirtualMachineVMCIDevice", 12000, "VMCI device", "Device on the virtual machine PCI bus that provides support for the virtual machine communication interface");
+    let mut vmci = fixed(
+        "VirtualMachineVMCIDevice",
+        12000,
+        "VMCI device",
+        "Device on the virtual machine PCI bus that provides support for the virtual machine communication interface",
+    );
     vmci["controllerKey"] = json!(100);
     vmci["unitNumber"] = json!(17);
     vmci["id"] = json!(-1);
@@ -194,8 +259,13 @@ pub fn devices(st: &State, vm: &Vm) -> Vec<Value> {
     out.extend([ps2, pci, sio, kbd, mouse, video, vmci]);
     for c in vm.ctrls.iter().filter(|c| c.key >= 1000) {
         let (label, summary) = match c.ty {
-            "ParaVirtualSCSIController" => (format!("SCSI controller {}", c.bus), "VMware paravirtual SCSI"),
-            "VirtualLsiLogicSASController" => (format!("SCSI controller {}", c.bus), "LSI Logic SAS"),
+            "ParaVirtualSCSIController" => (
+                format!("SCSI controller {}", c.bus),
+                "VMware paravirtual SCSI",
+            ),
+            "VirtualLsiLogicSASController" => {
+                (format!("SCSI controller {}", c.bus), "LSI Logic SAS")
+            }
             "VirtualBusLogicController" => (format!("SCSI controller {}", c.bus), "BusLogic"),
             "VirtualAHCIController" => (format!("SATA controller {}", c.bus), "AHCI"),
             "VirtualNVMEController" => (format!("NVME controller {}", c.bus), "NVME controller"),
@@ -205,7 +275,13 @@ pub fn devices(st: &State, vm: &Vm) -> Vec<Value> {
         v["controllerKey"] = json!(100);
         v["unitNumber"] = json!(3 + c.bus);
         v["busNumber"] = json!(c.bus);
-        v["device"] = json!(vm.disks.iter().filter(|d| d.ctrl == c.key).map(|d| d.key).collect::<Vec<_>>());
+        v["device"] = json!(
+            vm.disks
+                .iter()
+                .filter(|d| d.ctrl == c.key)
+                .map(|d| d.key)
+                .collect::<Vec<_>>()
+        );
         if (1000..2000).contains(&c.key) {
             v["hotAddRemove"] = json!(true);
             v["sharedBus"] = json!(c.sharing);
@@ -218,9 +294,15 @@ pub fn devices(st: &State, vm: &Vm) -> Vec<Value> {
     if let Some((iso, connected)) = &vm.cdrom {
         let unit = cd_unit(vm);
         let (b, summary) = if vm.tools_iso {
-            (json!({ "_t": "VirtualCdromIsoBackingInfo", "fileName": "[] /usr/lib/vmware/isoimages/linux.iso", "backingObjectId": "" }), "ISO [] /usr/lib/vmware/isoimages/linux.iso".to_string())
+            (
+                json!({ "_t": "VirtualCdromIsoBackingInfo", "fileName": "[] /usr/lib/vmware/isoimages/linux.iso", "backingObjectId": "" }),
+                "ISO [] /usr/lib/vmware/isoimages/linux.iso".to_string(),
+            )
         } else if iso.is_empty() {
-            (json!({ "_t": "VirtualCdromRemotePassthroughBackingInfo", "deviceName": "", "useAutoDetect": false, "exclusive": false }), "Remote device".into())
+            (
+                json!({ "_t": "VirtualCdromRemotePassthroughBackingInfo", "deviceName": "", "useAutoDetect": false, "exclusive": false }),
+                "Remote device".into(),
+            )
         } else {
             let mut b = json!({ "_t": "VirtualCdromIsoBackingInfo", "fileName": iso, "backingObjectId": "" });
             let name = iso.trim_start_matches('[').split(']').next().unwrap_or("");
@@ -239,7 +321,12 @@ pub fn devices(st: &State, vm: &Vm) -> Vec<Value> {
     out.extend(vm.disks.iter().map(|d| disk(st, vm, d)));
     out.extend(vm.nics.iter().enumerate().map(|(i, n)| nic(st, i, n, on)));
     if vm.vtpm {
-        let mut v = fixed("VirtualTPM", 11000, "Virtual TPM", "Trusted Platform Module");
+        let mut v = fixed(
+            "VirtualTPM",
+            11000,
+            "Virtual TPM",
+            "Trusted Platform Module",
+        );
         v["endorsementKeyCertificateSigningRequest"] = json!(["TEFC"]);
         v["endorsementKeyCertificate"] = json!(["TEFC"]);
         out.push(v);
@@ -262,7 +349,13 @@ fn cd_on_ide(vm: &Vm) -> bool {
 
 /// The first IDE place without a disk, counted over both buses.
 fn cd_unit(vm: &Vm) -> i64 {
-    (0..4).find(|u| !vm.disks.iter().any(|d| d.ctrl == 200 + u / 2 && d.unit == u % 2)).unwrap_or(3)
+    (0..4)
+        .find(|u| {
+            !vm.disks
+                .iter()
+                .any(|d| d.ctrl == 200 + u / 2 && d.unit == u % 2)
+        })
+        .unwrap_or(3)
 }
 
 /// `layoutEx`, with the files' real lengths.
@@ -285,15 +378,27 @@ pub fn layout(st: &State, vm: &Vm) -> Value {
             "vmss" => "suspend",
             _ => "log",
         };
-        add(&vm.ds, &format!("{}/{}", vm.dir, files::aux_name(vm, ending)), ty);
+        add(
+            &vm.ds,
+            &format!("{}/{}", vm.dir, files::aux_name(vm, ending)),
+            ty,
+        );
     }
     let mut disks = vec![];
     let mut keys: Vec<(i64, Vec<[i64; 2]>)> = vec![];
     for d in &vm.disks {
-        let kind = st.stores.get(&d.ds).map_or("VMFS", |s| s.kind.as_str()).to_string();
+        let kind = st
+            .stores
+            .get(&d.ds)
+            .map_or("VMFS", |s| s.kind.as_str())
+            .to_string();
         let chain: Vec<[i64; 2]> = (0..d.layers.len())
             .map(|l| {
-                let a = add(&d.ds, d.layers.get(l).map(String::as_str).unwrap_or(""), "diskDescriptor");
+                let a = add(
+                    &d.ds,
+                    d.layers.get(l).map(String::as_str).unwrap_or(""),
+                    "diskDescriptor",
+                );
                 [a, add(&d.ds, &extent(d, l, &kind), "diskExtent")]
             })
             .collect();

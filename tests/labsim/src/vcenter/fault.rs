@@ -29,9 +29,12 @@ impl Fault {
     /// The SOAP fault element.
     pub fn soap(&self) -> String {
         let ty = self.ty();
-        let mut out = String::from("<soapenv:Fault><faultcode>ServerFaultCode</faultcode><faultstring>");
+        let mut out =
+            String::from("<soapenv:Fault><faultcode>ServerFaultCode</faultcode><faultstring>");
         escape(&mut out, self.msg());
-        out.push_str(&format!("</faultstring><detail><{ty}Fault xmlns=\"urn:vim25\" xsi:type=\"{ty}\">"));
+        out.push_str(&format!(
+            "</faultstring><detail><{ty}Fault xmlns=\"urn:vim25\" xsi:type=\"{ty}\">"
+        ));
         write_fields(&mut out, ty, &self.0);
         out.push_str(&format!("</{ty}Fault></detail></soapenv:Fault>"));
         out
@@ -61,7 +64,9 @@ impl Fault {
     pub fn not_found(ty: &str, id: &str) -> Fault {
         Fault::new(
             "ManagedObjectNotFound",
-            &format!("The object 'vim.{ty}:{id}' has already been deleted or has not been completely created"),
+            &format!(
+                "The object 'vim.{ty}:{id}' has already been deleted or has not been completely created"
+            ),
             json!({ "obj": mo(ty, id) }),
         )
     }
@@ -79,21 +84,32 @@ impl Fault {
 
     /// A request that does not parse.
     pub fn invalid_request(why: &str) -> Fault {
-        Fault::new("InvalidRequest", &format!("Unable to parse the request: {why}"), json!({}))
+        Fault::new(
+            "InvalidRequest",
+            &format!("Unable to parse the request: {why}"),
+            json!({}),
+        )
     }
 
     /// The operation is not allowed in this power state.
     pub fn power_state(requested: &str, existing: &str) -> Fault {
         Fault::new(
             "InvalidPowerState",
-            &format!("The attempted operation cannot be performed in the current state ({}).", nice(existing)),
+            &format!(
+                "The attempted operation cannot be performed in the current state ({}).",
+                nice(existing)
+            ),
             json!({ "requestedState": requested, "existingState": existing }),
         )
     }
 
     /// Another operation of the same object runs.
     pub fn in_progress(task: &str) -> Fault {
-        Fault::new("TaskInProgress", "Another task is already in progress.", json!({ "task": mo("Task", task) }))
+        Fault::new(
+            "TaskInProgress",
+            "Another task is already in progress.",
+            json!({ "task": mo("Task", task) }),
+        )
     }
 }
 

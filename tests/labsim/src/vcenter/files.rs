@@ -18,7 +18,11 @@ pub fn extent(disk: &Disk, layer: usize, store_kind: &str) -> String {
     let stem = path.strip_suffix(".vmdk").unwrap_or(path);
     if layer > 0 {
         // Source: docs/vsphere-facts.md section 4 (SEsparse is the delta of VMFS6).
-        let kind = if store_kind == "VMFS" { "sesparse" } else { "delta" };
+        let kind = if store_kind == "VMFS" {
+            "sesparse"
+        } else {
+            "delta"
+        };
         format!("{stem}-{kind}.vmdk")
     } else {
         match disk.rdm.as_deref() {
@@ -36,7 +40,9 @@ pub fn descriptor(disk: &Disk, layer: usize, store_kind: &str, hw: i64) -> Strin
     let data = extent(disk, layer, store_kind);
     let data = data.rsplit('/').next().unwrap_or("");
     let cid = |n: usize| {
-        let mut s = disk.uuid.bytes().fold(n as u64, |a, b| a.wrapping_mul(131).wrapping_add(u64::from(b)));
+        let mut s = disk.uuid.bytes().fold(n as u64, |a, b| {
+            a.wrapping_mul(131).wrapping_add(u64::from(b))
+        });
         splitmix(&mut s) as u32 & 0xffff_fffe
     };
     let (create, kind) = match (layer, disk.rdm.as_deref()) {
@@ -47,30 +53,63 @@ pub fn descriptor(disk: &Disk, layer: usize, store_kind: &str, hw: i64) -> Strin
         _ => ("vmfsSparse", "VMFSSPARSE"),
     };
     let sectors = disk.bytes / 512;
-    let parent = layer.checked_sub(1).map_or("ffffffff".to_string(), |l| format!("{:08x}", cid(l)));
+    let parent = layer
+        .checked_sub(1)
+        .map_or("ffffffff".to_string(), |l| format!("{:08x}", cid(l)));
     let mut out = format!(
         "# Disk DescriptorFile\nversion={}\nencoding=\"UTF-8\"\nCID={:08x}\nparentCID={parent}\ncreateType=\"{create}\"\n",
-        if disk.mode.starts_with("independent") || layer == 0 { 1 } else { 3 },
+        if disk.mode.starts_with("independent") || layer == 0 {
+            1
+        } else {
+            3
+        },
         cid(layer)
     );
     if layer > 0 {
-        let hint = disk.layers.get(layer - 1).map(|l| split(l).1).unwrap_or(stem);
+        let hint = disk
+            .layers
+            .get(layer - 1)
+            .map(|l| split(l).1)
+            .unwrap_or(stem);
         out.push_str(&format!("parentFileNameHint=\"{hint}.vmdk\"\n"));
     }
-    out.push_str(&format!("\n# Extent description\nRW {sectors} {kind} \"{data}\"\n"));
+    out.push_str(&format!(
+        "\n# Extent description\nRW {sectors} {kind} \"{data}\"\n"
+    ));
     out.push_str("\n# The Disk Data Base \n#DDB\n\n");
     out.push_str(&format!("ddb.adapterType = \"{}\"\n", disk.adapter));
-    let (heads, per_track) = if disk.adapter == "ide" { (16, 63) } else { (255, 63) };
-    out.push_str(&format!("ddb.geometry.cylinders = \"{}\"\n", sectors / (heads * per_track)));
-    out.push_str(&format!("ddb.geometry.heads = \"{heads}\"\nddb.geometry.sectors = \"{per_track}\"\n"));
-    out.push_str(&format!("ddb.longContentID = \"{:08x}{:08x}{:08x}{:08x}\"\n", cid(9), cid(8), cid(7), cid(layer)));
+    let (heads, per_track) = if disk.adapter == "ide" {
+        (16, 63)
+    } else {
+        (255, 63)
+    };
+    out.push_str(&format!(
+        "ddb.geometry.cylinders = \"{}\"\n",
+        sectors / (heads * per_track)
+    ));
+    out.push_str(&format!(
+        "ddb.geometry.heads = \"{heads}\"\nddb.geometry.sectors = \"{per_track}\"\n"
+    ));
+    out.push_str(&format!(
+        "ddb.longContentID = \"{:08x}{:08x}{:08x}{:08x}\"\n",
+        cid(9),
+        cid(8),
+        cid(7),
+        cid(layer)
+    ));
     if disk.thin {
         out.push_str("ddb.thinProvisioned = \"1\"\n");
     }
     let hex: String = disk.uuid.chars().filter(char::is_ascii_hexdigit).collect();
-    let pairs: Vec<&str> = (0..hex.len() / 2).filter_map(|i| hex.get(2 * i..2 * i + 2)).collect();
+    let pairs: Vec<&str> = (0..hex.len() / 2)
+        .filter_map(|i| hex.get(2 * i..2 * i + 2))
+        .collect();
     let (a, b) = pairs.split_at(pairs.len() / 2);
-    out.push_str(&format!("ddb.uuid = \"{}-{}\"\nddb.virtualHWVersion = \"{hw}\"\n", a.join(" "), b.join(" ")));
+    out.push_str(&format!(
+        "ddb.uuid = \"{}-{}\"\nddb.virtualHWVersion = \"{hw}\"\n",
+        a.join(" "),
+        b.join(" ")
+    ));
     out
 }
 
@@ -134,7 +173,11 @@ pub fn copy_sparse(from: &Path, to: &Path) -> std::io::Result<()> {
 
 /// The name of a file of the home: base name and ending.
 pub fn aux_name(vm: &Vm, ending: &str) -> String {
-    if ending.starts_with('.') || ending.starts_with('-') { format!("{}{ending}", vm.stem) } else { ending.into() }
+    if ending.starts_with('.') || ending.starts_with('-') {
+        format!("{}{ending}", vm.stem)
+    } else {
+        ending.into()
+    }
 }
 
 /// A folder for that name on a datastore: with `_1`, `_2` ... when it exists.
@@ -166,7 +209,11 @@ fn vmx(vm: &Vm, stores: &dyn Fn(&str) -> String) -> String {
     if vm.secure_boot {
         out.push_str("uefi.secureBoot.enabled = \"TRUE\"\n");
     }
-    out.push_str(&format!("uuid.bios = \"{}\"\nvc.uuid = \"{}\"\n", vmx_uuid(&vm.uuid), vmx_uuid(&vm.instance_uuid)));
+    out.push_str(&format!(
+        "uuid.bios = \"{}\"\nvc.uuid = \"{}\"\n",
+        vmx_uuid(&vm.uuid),
+        vmx_uuid(&vm.instance_uuid)
+    ));
     for c in &vm.ctrls {
         let (bus, dev) = match c.ty {
             "ParaVirtualSCSIController" => ("scsi", "pvscsi"),
@@ -186,8 +233,15 @@ fn vmx(vm: &Vm, stores: &dyn Fn(&str) -> String) -> String {
         for d in vm.disks.iter().filter(|d| d.ctrl == c.key) {
             let path = d.layers.last().map(String::as_str).unwrap_or("");
             let (dir, stem) = split(path);
-            let file = if d.ds == vm.ds && dir == vm.dir { format!("{stem}.vmdk") } else { format!("{}{path}", stores(&d.ds)) };
-            out.push_str(&format!("{bus}{}:{}.fileName = \"{file}\"\n{bus}{}:{}.present = \"TRUE\"\n", c.bus, d.unit, c.bus, d.unit));
+            let file = if d.ds == vm.ds && dir == vm.dir {
+                format!("{stem}.vmdk")
+            } else {
+                format!("{}{path}", stores(&d.ds))
+            };
+            out.push_str(&format!(
+                "{bus}{}:{}.fileName = \"{file}\"\n{bus}{}:{}.present = \"TRUE\"\n",
+                c.bus, d.unit, c.bus, d.unit
+            ));
         }
     }
     for (i, n) in vm.nics.iter().enumerate() {
@@ -205,7 +259,10 @@ fn vmx_uuid(uuid: &str) -> String {
 }
 
 fn store_root(st: &State, ds: &str) -> PathBuf {
-    st.stores.get(ds).map(|s| s.root.clone()).unwrap_or_default()
+    st.stores
+        .get(ds)
+        .map(|s| s.root.clone())
+        .unwrap_or_default()
 }
 
 fn store_kind<'a>(st: &'a State, ds: &str) -> &'a str {
@@ -276,7 +333,9 @@ pub fn create_layer(st: &State, d: &Disk, layer: usize, seed: u64) -> std::io::R
         return Ok(());
     }
     let path = store_root(st, &d.ds).join(extent(d, layer, store_kind(st, &d.ds)));
-    let seed = d.uuid.bytes().fold(seed ^ layer as u64, |a, b| a.wrapping_mul(1_099_511_628_211) ^ u64::from(b));
+    let seed = d.uuid.bytes().fold(seed ^ layer as u64, |a, b| {
+        a.wrapping_mul(1_099_511_628_211) ^ u64::from(b)
+    });
     match (layer, &d.rdm) {
         (0, Some(_)) => fs::write(path, b""),
         (0, None) => random_file(&path, d.bytes, seed, 45),
@@ -299,25 +358,50 @@ pub struct Move {
 /// Works out a move of the home to `home` (if it changes) and of disks to the datastores by device key.
 ///
 /// Names at the destination: docs/vsphere-facts.md section 3, "Names at destination".
-pub fn plan_move(st: &State, vm: &Vm, home: &str, disks: &dyn Fn(&Disk) -> String, rename: bool) -> Move {
+pub fn plan_move(
+    st: &State,
+    vm: &Vm,
+    home: &str,
+    disks: &dyn Fn(&Disk) -> String,
+    rename: bool,
+) -> Move {
     let name = super::model::escape_name(&vm.name);
     let mut to = vm.clone();
-    let mut mv = Move { vm: vm.clone(), copies: vec![], remove: vec![], bytes: 0 };
+    let mut mv = Move {
+        vm: vm.clone(),
+        copies: vec![],
+        remove: vec![],
+        bytes: 0,
+    };
     let taken = |ds: &str, dir: &str| {
-        st.vms.values().any(|v| v.ds == ds && v.dir == dir) || st.vms.values().flat_map(|v| &v.disks).any(|d| d.ds == ds && d.layers.first().is_some_and(|l| split(l).0 == dir))
+        st.vms.values().any(|v| v.ds == ds && v.dir == dir)
+            || st
+                .vms
+                .values()
+                .flat_map(|v| &v.disks)
+                .any(|d| d.ds == ds && d.layers.first().is_some_and(|l| split(l).0 == dir))
     };
     let new_dir = |ds: &str| free_dir(&store_root(st, ds), &name, &|dir| taken(ds, dir));
     if home != vm.ds {
         to.ds = home.into();
         to.dir = new_dir(home);
-        let (from_dir, to_dir) = (store_root(st, &vm.ds).join(&vm.dir), store_root(st, home).join(&to.dir));
+        let (from_dir, to_dir) = (
+            store_root(st, &vm.ds).join(&vm.dir),
+            store_root(st, home).join(&to.dir),
+        );
         if rename {
             to.stem.clone_from(&name);
         }
         for ending in &vm.aux {
             // vmx and descriptors are written anew, the swap file is made anew, the rest is copied.
-            let (a, b) = (from_dir.join(aux_name(vm, ending)), to_dir.join(aux_name(&to, ending)));
-            if !ending.starts_with(".vmx") && !ending.starts_with(".vmtx") && !ending.ends_with(".vswp") {
+            let (a, b) = (
+                from_dir.join(aux_name(vm, ending)),
+                to_dir.join(aux_name(&to, ending)),
+            );
+            if !ending.starts_with(".vmx")
+                && !ending.starts_with(".vmtx")
+                && !ending.ends_with(".vswp")
+            {
                 mv.copies.push((a.clone(), b));
             }
             mv.remove.push(a);
@@ -347,21 +431,39 @@ pub fn plan_move(st: &State, vm: &Vm, home: &str, disks: &dyn Fn(&Disk) -> Strin
             other_dirs.push((target.clone(), dir.clone()));
             dir
         };
-        let base = if rename { name.clone() } else { split(old.layers.first().map(String::as_str).unwrap_or("")).1.to_string() };
+        let base = if rename {
+            name.clone()
+        } else {
+            split(old.layers.first().map(String::as_str).unwrap_or(""))
+                .1
+                .to_string()
+        };
         let mut k = if rename { n } else { 0 };
         let stem = loop {
-            let stem = if k == 0 { base.clone() } else { format!("{base}_{k}") };
+            let stem = if k == 0 {
+                base.clone()
+            } else {
+                format!("{base}_{k}")
+            };
             let path = format!("{dir}/{stem}.vmdk");
-            if !used.contains(&(target.clone(), path.clone())) && !store_root(st, &target).join(&path).exists() {
+            if !used.contains(&(target.clone(), path.clone()))
+                && !store_root(st, &target).join(&path).exists()
+            {
                 used.push((target.clone(), path));
                 break stem;
             }
             k += 1;
         };
-        let Some(new) = to.disks.get_mut(i) else { continue };
+        let Some(new) = to.disks.get_mut(i) else {
+            continue;
+        };
         new.ds.clone_from(&target);
         for (layer, path) in new.layers.iter_mut().enumerate() {
-            *path = if layer == 0 { format!("{dir}/{stem}.vmdk") } else { format!("{dir}/{stem}-{layer:06}.vmdk") };
+            *path = if layer == 0 {
+                format!("{dir}/{stem}.vmdk")
+            } else {
+                format!("{dir}/{stem}-{layer:06}.vmdk")
+            };
         }
         // Source: docs/vsphere-facts.md section 3, "NFS provisioning".
         if store_kind(st, &target).starts_with("NFS") {
@@ -416,7 +518,9 @@ pub fn remove_old(mv: &Move) {
 /// The lock file that ESXi keeps beside an open file on NFS.
 /// Source: docs/vsphere-facts.md section 3, "NFS export for ESXi".
 fn lock_name(file: &str) -> String {
-    let mut s = file.bytes().fold(7u64, |a, b| a.wrapping_mul(131).wrapping_add(u64::from(b)));
+    let mut s = file
+        .bytes()
+        .fold(7u64, |a, b| a.wrapping_mul(131).wrapping_add(u64::from(b)));
     format!(".lck-{:016x}", splitmix(&mut s))
 }
 
@@ -429,7 +533,10 @@ pub fn sync_runtime(st: &State, vm: &mut Vm) -> std::io::Result<()> {
     let swap = format!("-{:08x}.vswp", vm.shuffle as u32);
     let vmss = format!("-{:08x}.vmss", vm.shuffle as u32);
     let home = store_root(st, &vm.ds).join(&vm.dir);
-    for (ending, wanted, size) in [(swap, on, vm.memory_mb as u64 * 1024 * 1024), (vmss, vm.power == "suspended", 4096)] {
+    for (ending, wanted, size) in [
+        (swap, on, vm.memory_mb as u64 * 1024 * 1024),
+        (vmss, vm.power == "suspended", 4096),
+    ] {
         let path = home.join(aux_name(vm, &ending));
         vm.aux.retain(|a| *a != ending);
         if wanted {
@@ -443,7 +550,13 @@ pub fn sync_runtime(st: &State, vm: &mut Vm) -> std::io::Result<()> {
         }
     }
     for d in &vm.disks {
-        let Some(s) = st.stores.get(&d.ds).filter(|s| s.kind.starts_with("NFS") && st.cfg.files) else { continue };
+        let Some(s) = st
+            .stores
+            .get(&d.ds)
+            .filter(|s| s.kind.starts_with("NFS") && st.cfg.files)
+        else {
+            continue;
+        };
         for layer in 0..d.layers.len() {
             let data = extent(d, layer, &s.kind);
             let (dir, _) = data.rsplit_once('/').unwrap_or(("", ""));
@@ -461,7 +574,9 @@ pub fn sync_runtime(st: &State, vm: &mut Vm) -> std::io::Result<()> {
 /// Removes the NFS locks of a virtual machine, before its files are moved away.
 pub fn unlock(st: &State, vm: &Vm) {
     for d in &vm.disks {
-        let Some(s) = st.stores.get(&d.ds) else { continue };
+        let Some(s) = st.stores.get(&d.ds) else {
+            continue;
+        };
         for layer in 0..d.layers.len() {
             let data = extent(d, layer, &s.kind);
             let (dir, _) = data.rsplit_once('/').unwrap_or(("", ""));

@@ -8,17 +8,45 @@ use super::xml::{mo, mo_id, mo_of};
 use super::{Inner, Reply, drop_session, expire, power, relocate};
 use crate::http::Kind;
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, MutexGuard};
-use std::time::{Duration, Instant};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
 
 /// How the request log counts a method: sign-in, views, filters, checks are not writes.
 pub fn kind(method: &str) -> Kind {
     match method {
         "Login" | "LoginByToken" | "Logout" | "SessionIsActive" => Kind::Auth,
-        "RetrieveServiceContent" | "CurrentTime" | "Fetch" | "DestroyView" | "CreateFilter" | "DestroyPropertyFilter" | "CancelRetrievePropertiesEx" | "CancelWaitForUpdates" | "CheckForUpdates"
-        | "CreatePropertyCollector" | "DestroyPropertyCollector" | "CheckRelocate_Task" | "PlaceVm" | "CreateCollectorForTasks" | "CreateContainerView" | "CreateListView" | "CreateInventoryView" => Kind::Read,
-        m if ["Retrieve", "Continue", "Find", "WaitFor", "Query", "Recommend", "Read"].iter().any(|p| m.starts_with(p)) => Kind::Read,
+        "RetrieveServiceContent"
+        | "CurrentTime"
+        | "Fetch"
+        | "DestroyView"
+        | "CreateFilter"
+        | "DestroyPropertyFilter"
+        | "CancelRetrievePropertiesEx"
+        | "CancelWaitForUpdates"
+        | "CheckForUpdates"
+        | "CreatePropertyCollector"
+        | "DestroyPropertyCollector"
+        | "CheckRelocate_Task"
+        | "PlaceVm"
+        | "CreateCollectorForTasks"
+        | "CreateContainerView"
+        | "CreateListView"
+        | "CreateInventoryView" => Kind::Read,
+        m if [
+            "Retrieve",
+            "Continue",
+            "Find",
+            "WaitFor",
+            "Query",
+            "Recommend",
+            "Read",
+        ]
+        .iter()
+        .any(|p| m.starts_with(p)) =>
+        {
+            Kind::Read
+        }
         _ => Kind::Write,
     }
 }
@@ -64,12 +92,17 @@ fn task(v: Value) -> Reply {
 }
 
 impl Call<'_> {
-    fn session<'s>(&self, st: &'s mut State) -> Result<&'s mut Session, Fault> {
-        st.sessions.get_mut(self.cookie).ok_or_else(Fault::not_authenticated)
+    pub(super) fn session<'s>(&self, st: &'s mut State) -> Result<&'s mut Session, Fault> {
+        st.sessions
+            .get_mut(self.cookie)
+            .ok_or_else(Fault::not_authenticated)
     }
 
-    fn ctx<'s>(&self, st: &'s State) -> Ctx<'s> {
-        Ctx { session: st.sessions.get(self.cookie), version: self.version.clone() }
+    pub(super) fn ctx<'s>(&self, st: &'s State) -> Ctx<'s> {
+        Ctx {
+            session: st.sessions.get(self.cookie),
+            version: self.version.clone(),
+        }
     }
 
     /// Runs it; a sign-in fills `set_cookie`.
@@ -81,7 +114,11 @@ impl Call<'_> {
         expire(&mut st);
         match (self.method, self.id) {
             ("RetrieveServiceContent", "ServiceInstance") => {
-                let content = st.objs.get("ServiceInstance").and_then(|o| o.props.get("content")).cloned();
+                let content = st
+                    .objs
+                    .get("ServiceInstance")
+                    .and_then(|o| o.props.get("content"))
+                    .cloned();
                 return Ok(Reply::One("ServiceContent", content.unwrap_or_default()));
             }
             ("Login", "SessionManager") => return self.login(&mut st, set_cookie),
@@ -92,23 +129,49 @@ impl Call<'_> {
         let session = self.session(&mut st)?;
         session.last = Instant::now();
         session.calls += 1;
-        let (user, denied) = (session.user.clone(), session.read_only || session.deny.iter().any(|d| d == self.method));
-        let o = st.objs.get(self.id).filter(|o| Types::get().is_a(&o.ty, self.ty) || Types::get().is_a(self.ty, &o.ty));
+        let (user, denied) = (
+            session.user.clone(),
+            session.read_only || session.deny.iter().any(|d| d == self.method),
+        );
+        let o = st
+            .objs
+            .get(self.id)
+            .filter(|o| Types::get().is_a(&o.ty, self.ty) || Types::get().is_a(self.ty, &o.ty));
         let ty = match o {
             Some(o) => o.ty.clone(),
             // Collectors beside the default one are kept with the session.
-            None if st.sessions.get(self.cookie).is_some_and(|s| s.collectors.contains_key(self.id)) => "PropertyCollector".into(),
+            None if st
+                .sessions
+                .get(self.cookie)
+                .is_some_and(|s| s.collectors.contains_key(self.id)) =>
+            {
+                "PropertyCollector".into()
+            }
             None => return Err(Fault::not_found(self.ty, self.id)),
         };
         if kind(self.method) == Kind::Write && denied {
-            return Err(Fault::no_permission(mo(&ty, self.id), privilege(self.method)));
+            return Err(Fault::no_permission(
+                mo(&ty, self.id),
+                privilege(self.method),
+            ));
         }
-        if ty == "VirtualMachine" && st.vms.get(self.id).is_some_and(|v| v.disabled.iter().any(|d| d == self.method)) {
-            return Err(Fault::new("MethodDisabled", "The method is disabled by 'com.example.backup'", json!({ "source": "com.example.backup" })));
+        if ty == "VirtualMachine"
+            && st
+                .vms
+                .get(self.id)
+                .is_some_and(|v| v.disabled.iter().any(|d| d == self.method))
+        {
+            return Err(Fault::new(
+                "MethodDisabled",
+                "The method is disabled by 'com.example.backup'",
+                json!({ "source": "com.example.backup" }),
+            ));
         }
         match ty.as_str() {
             "VirtualMachine" => self.vm(&mut st, &user),
-            "VirtualMachineSnapshot" if self.method == "RemoveSnapshot_Task" => self.remove_snapshot(&mut st, &user),
+            "VirtualMachineSnapshot" if self.method == "RemoveSnapshot_Task" => {
+                self.remove_snapshot(&mut st, &user)
+            }
             "Task" if self.method == "CancelTask" => self.cancel_task(&mut st),
             "PropertyCollector" => self.collector(st),
             _ => self.other(&mut st, &ty),
@@ -116,15 +179,45 @@ impl Call<'_> {
     }
 
     fn login(&self, st: &mut State, set_cookie: &mut Option<String>) -> Result<Reply, Fault> {
-        let (name, password) = (self.args["userName"].as_str().unwrap_or(""), self.args["password"].as_str().unwrap_or(""));
-        let world = self.inner.world.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let user = super::build::list(&world, "users").iter().find(|u| u["name"].as_str().is_some_and(|n| n.eq_ignore_ascii_case(name)) && u["password"] == password).cloned();
-        let user = user.ok_or_else(|| Fault::new("InvalidLogin", "Cannot complete login due to an incorrect user name or password.", json!({})))?;
-        let cookie = format!("{:016x}{:016x}{:08x}", st.random(), st.random(), st.random() as u32);
+        let (name, password) = (
+            self.args["userName"].as_str().unwrap_or(""),
+            self.args["password"].as_str().unwrap_or(""),
+        );
+        let world = self
+            .inner
+            .world
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let user = super::build::list(&world, "users")
+            .iter()
+            .find(|u| {
+                u["name"]
+                    .as_str()
+                    .is_some_and(|n| n.eq_ignore_ascii_case(name))
+                    && u["password"] == password
+            })
+            .cloned();
+        let user = user.ok_or_else(|| {
+            Fault::new(
+                "InvalidLogin",
+                "Cannot complete login due to an incorrect user name or password.",
+                json!({}),
+            )
+        })?;
+        let cookie = format!(
+            "{:016x}{:016x}{:08x}",
+            st.random(),
+            st.random(),
+            st.random() as u32
+        );
         let session = Session {
             key: format!("52{:014x}-{:016x}", st.random() >> 8, st.random()),
             user: name.to_string(),
-            deny: super::build::list(&user, "deny").iter().filter_map(Value::as_str).map(String::from).collect(),
+            deny: super::build::list(&user, "deny")
+                .iter()
+                .filter_map(Value::as_str)
+                .map(String::from)
+                .collect(),
             read_only: user["read_only"] == json!(true),
             last: Instant::now(),
             login_time: now(),
@@ -140,9 +233,18 @@ impl Call<'_> {
     }
 
     /// pyVmomi's private way to read one property.
-    fn fetch(&self, st: &State) -> Result<Reply, Fault> {
-        let o = st.objs.get(self.id).ok_or_else(|| Fault::not_found(self.ty, self.id))?;
-        match collector::read(st, &self.ctx(st), self.id, o, self.args["prop"].as_str().unwrap_or(""))? {
+    pub(super) fn fetch(&self, st: &State) -> Result<Reply, Fault> {
+        let o = st
+            .objs
+            .get(self.id)
+            .ok_or_else(|| Fault::not_found(self.ty, self.id))?;
+        match collector::read(
+            st,
+            &self.ctx(st),
+            self.id,
+            o,
+            self.args["prop"].as_str().unwrap_or(""),
+        )? {
             Read::Value(v) => Ok(Reply::Boxed(v)),
             Read::Absent => Ok(Reply::Void),
             Read::Denied(f) => Err(f),
@@ -150,13 +252,21 @@ impl Call<'_> {
     }
 
     fn vm(&self, st: &mut State, user: &str) -> Result<Reply, Fault> {
-        let vm = st.vms.get(self.id).cloned().ok_or_else(|| Fault::not_found("VirtualMachine", self.id))?;
+        let vm = st
+            .vms
+            .get(self.id)
+            .cloned()
+            .ok_or_else(|| Fault::not_found("VirtualMachine", self.id))?;
         let method = self.method;
         if method == "Fetch" {
             return self.fetch(st);
         }
         // One operation at a time. Source: docs/vsphere-facts.md section 3, "TaskInProgress".
-        if method != "AnswerVM" && let Some(t) = st.active_task(self.id).filter(|t| t.method != "CheckRelocate_Task") {
+        if method != "AnswerVM"
+            && let Some(t) = st
+                .active_task(self.id)
+                .filter(|t| t.method != "CheckRelocate_Task")
+        {
             return Err(Fault::in_progress(&t.id));
         }
         Ok(match method {
@@ -164,22 +274,43 @@ impl Call<'_> {
                 let target = relocate::target(st, &vm, &self.args["spec"])?;
                 task(relocate::start(self.inner, st, &vm, target, user))
             }
-            "PowerOnVM_Task" | "PowerOffVM_Task" | "SuspendVM_Task" | "ResetVM_Task" => task(power::power_task(self.inner, st, &vm, method, user)),
+            "PowerOnVM_Task" | "PowerOffVM_Task" | "SuspendVM_Task" | "ResetVM_Task" => {
+                task(power::power_task(self.inner, st, &vm, method, user))
+            }
             "ShutdownGuest" | "RebootGuest" => {
                 power::guest(self.inner, st, &vm, method == "RebootGuest")?;
                 Reply::Void
             }
-            "ReconfigVM_Task" => task(power::reconfigure(self.inner, st, &vm, &self.args["spec"], user)),
+            "ReconfigVM_Task" => task(power::reconfigure(
+                self.inner,
+                st,
+                &vm,
+                &self.args["spec"],
+                user,
+            )),
             "Rename_Task" => {
                 let spec = json!({ "name": self.args["newName"] });
                 task(power::reconfigure(self.inner, st, &vm, &spec, user))
             }
-            "CreateSnapshot_Task" => task(power::create_snapshot(self.inner, st, &vm, self.args, user, self.inner.seed)),
-            "RemoveAllSnapshots_Task" => task(power::remove_snapshots(self.inner, st, &vm, None, method, user)),
+            "CreateSnapshot_Task" => task(power::create_snapshot(
+                self.inner,
+                st,
+                &vm,
+                self.args,
+                user,
+                self.inner.seed,
+            )),
+            "RemoveAllSnapshots_Task" => task(power::remove_snapshots(
+                self.inner, st, &vm, None, method, user,
+            )),
             "AnswerVM" => {
-                let n = self.args["answerChoice"].as_str().and_then(|s| s.parse::<usize>().ok());
+                let n = self.args["answerChoice"]
+                    .as_str()
+                    .and_then(|s| s.parse::<usize>().ok());
                 match &vm.question {
-                    Some((_, choices)) if self.args["questionId"] == "q-1" && n.is_some_and(|n| n < choices.len()) => {}
+                    Some((_, choices))
+                        if self.args["questionId"] == "q-1"
+                            && n.is_some_and(|n| n < choices.len()) => {}
                     _ => return Err(Fault::invalid_argument("questionId")),
                 }
                 if let Some(v) = st.vms.get_mut(self.id) {
@@ -195,13 +326,27 @@ impl Call<'_> {
                 }
                 if let Some(v) = st.vms.get_mut(self.id) {
                     v.template = method == "MarkAsTemplate";
-                    let (old, new) = if v.template { (".vmx", ".vmtx") } else { (".vmtx", ".vmx") };
-                    v.aux.iter_mut().filter(|a| *a == old).for_each(|a| *a = new.into());
+                    let (old, new) = if v.template {
+                        (".vmx", ".vmtx")
+                    } else {
+                        (".vmtx", ".vmx")
+                    };
+                    v.aux
+                        .iter_mut()
+                        .filter(|a| *a == old)
+                        .for_each(|a| *a = new.into());
                     if let Some(p) = mo_id(&self.args["pool"]) {
                         v.pool = p.into();
                     }
-                    let (after, root) = (v.clone(), st.stores.get(&vm.ds).map(|s| s.root.clone()).unwrap_or_default());
-                    let _ = std::fs::remove_file(root.join(&vm.dir).join(format!("{}{old}", vm.stem)));
+                    let (after, root) = (
+                        v.clone(),
+                        st.stores
+                            .get(&vm.ds)
+                            .map(|s| s.root.clone())
+                            .unwrap_or_default(),
+                    );
+                    let _ =
+                        std::fs::remove_file(root.join(&vm.dir).join(format!("{}{old}", vm.stem)));
                     let _ = super::files::write_texts(st, &after);
                 }
                 refresh_vm(st, self.id);
@@ -212,27 +357,60 @@ impl Call<'_> {
         })
     }
 
-    fn unknown(&self) -> Fault {
-        Fault::new("MethodNotFound", "", json!({ "receiver": mo(self.ty, self.id), "method": self.method }))
+    pub(super) fn unknown(&self) -> Fault {
+        Fault::new(
+            "MethodNotFound",
+            "",
+            json!({ "receiver": mo(self.ty, self.id), "method": self.method }),
+        )
     }
 
     fn remove_snapshot(&self, st: &mut State, user: &str) -> Result<Reply, Fault> {
-        let owner = st.objs.get(self.id).and_then(|o| o.props.get("vm")).and_then(mo_id).map(String::from).unwrap_or_default();
-        let vm = st.vms.get(&owner).cloned().ok_or_else(|| Fault::not_found("VirtualMachineSnapshot", self.id))?;
+        let owner = st
+            .objs
+            .get(self.id)
+            .and_then(|o| o.props.get("vm"))
+            .and_then(mo_id)
+            .map(String::from)
+            .unwrap_or_default();
+        let vm = st
+            .vms
+            .get(&owner)
+            .cloned()
+            .ok_or_else(|| Fault::not_found("VirtualMachineSnapshot", self.id))?;
         if let Some(t) = st.active_task(&owner) {
             return Err(Fault::in_progress(&t.id));
         }
         let children = self.args["removeChildren"] == json!(true);
-        Ok(task(power::remove_snapshots(self.inner, st, &vm, Some((self.id, children)), self.method, user)))
+        Ok(task(power::remove_snapshots(
+            self.inner,
+            st,
+            &vm,
+            Some((self.id, children)),
+            self.method,
+            user,
+        )))
     }
 
     fn cancel_task(&self, st: &mut State) -> Result<Reply, Fault> {
-        let t = st.tasks.iter_mut().find(|t| t.id == self.id).ok_or_else(|| Fault::not_found("Task", self.id))?;
+        let t = st
+            .tasks
+            .iter_mut()
+            .find(|t| t.id == self.id)
+            .ok_or_else(|| Fault::not_found("Task", self.id))?;
         if !t.active() {
-            return Err(Fault::new("InvalidState", "The operation is not allowed in the current state.", json!({})));
+            return Err(Fault::new(
+                "InvalidState",
+                "The operation is not allowed in the current state.",
+                json!({}),
+            ));
         }
         if !t.cancelable {
-            return Err(Fault::new("NotSupported", "The operation is not supported on the object.", json!({})));
+            return Err(Fault::new(
+                "NotSupported",
+                "The operation is not supported on the object.",
+                json!({}),
+            ));
         }
         t.cancelled = true;
         self.inner.cond.notify_all();
@@ -251,47 +429,90 @@ impl Call<'_> {
                 Ok(Reply::Void)
             }
             ("SessionManager", "SessionIsActive") => {
-                let found = st.sessions.values().any(|s| a["sessionID"] == s.key.as_str() && a["userName"] == s.user.as_str());
+                let found = st
+                    .sessions
+                    .values()
+                    .any(|s| a["sessionID"] == s.key.as_str() && a["userName"] == s.user.as_str());
                 Ok(Reply::One("bool", json!(found)))
             }
             ("ViewManager", "CreateContainerView") => {
                 let (cty, cid) = mo_of(&a["container"]).unwrap_or(("", ""));
                 let container = st.objs.get(cid).ok_or_else(|| Fault::not_found(cty, cid))?;
                 let t = Types::get();
-                if !["Folder", "Datacenter", "ComputeResource", "ResourcePool", "HostSystem"].iter().any(|b| t.is_a(&container.ty, b)) {
+                if ![
+                    "Folder",
+                    "Datacenter",
+                    "ComputeResource",
+                    "ResourcePool",
+                    "HostSystem",
+                ]
+                .iter()
+                .any(|b| t.is_a(&container.ty, b))
+                {
                     return Err(Fault::invalid_argument("container"));
                 }
                 let types = super::build::list(a, "type");
-                if types.iter().any(|x| !t.is_managed(x.as_str().unwrap_or(""))) {
+                if types
+                    .iter()
+                    .any(|x| !t.is_managed(x.as_str().unwrap_or("")))
+                {
                     return Err(Fault::invalid_argument("type"));
                 }
                 let props = json!({ "container": a["container"], "type": types, "recursive": a["recursive"] });
                 self.own(st, "ContainerView", "session", props)
             }
-            ("ViewManager", "CreateListView") => self.own(st, "ListView", "session", json!({ "view": super::build::list(a, "obj") })),
-            (_, "DestroyView") if Types::get().is_a(ty, "View") || ty == "ListView" => self.disown(st),
+            ("ViewManager", "CreateListView") => self.own(
+                st,
+                "ListView",
+                "session",
+                json!({ "view": super::build::list(a, "obj") }),
+            ),
+            (_, "DestroyView") if Types::get().is_a(ty, "View") || ty == "ListView" => {
+                self.disown(st)
+            }
             (_, "DestroyPropertyFilter") if ty == "PropertyFilter" => {
                 let id = self.id.to_string();
-                self.session(st)?.collectors.values_mut().for_each(|c| c.filters.retain(|(f, _)| *f != id));
+                self.session(st)?
+                    .collectors
+                    .values_mut()
+                    .for_each(|c| c.filters.retain(|(f, _)| *f != id));
                 self.disown(st)
             }
             ("SearchIndex", m) => self.search(st, m),
             ("VirtualMachineProvisioningChecker", "CheckRelocate_Task") => {
                 let id = mo_id(&a["vm"]).unwrap_or("");
-                let vm = st.vms.get(id).cloned().ok_or_else(|| Fault::not_found("VirtualMachine", id))?;
+                let vm = st
+                    .vms
+                    .get(id)
+                    .cloned()
+                    .ok_or_else(|| Fault::not_found("VirtualMachine", id))?;
                 let target = relocate::target(st, &vm, &a["spec"])?;
                 let user = self.session(st)?.user.clone();
-                Ok(task(relocate::start_check(self.inner, st, &vm, &target, &user)))
+                Ok(task(relocate::start_check(
+                    self.inner, st, &vm, &target, &user,
+                )))
             }
             _ => Err(self.unknown()),
         }
     }
 
-    fn own(&self, st: &mut State, ty: &'static str, prefix: &str, props: Value) -> Result<Reply, Fault> {
+    pub(super) fn own(
+        &self,
+        st: &mut State,
+        ty: &'static str,
+        prefix: &str,
+        props: Value,
+    ) -> Result<Reply, Fault> {
         let key = self.session(st)?.key.clone();
         let id = format!("{prefix}[{key}]{}", st.new_id(""));
         let props = props.as_object().cloned().unwrap_or_else(Map::new);
-        st.objs.insert(id.clone(), Obj { ty: ty.into(), props });
+        st.objs.insert(
+            id.clone(),
+            Obj {
+                ty: ty.into(),
+                props,
+            },
+        );
         self.session(st)?.owned.push(id.clone());
         Ok(Reply::One(ty, mo(ty, &id)))
     }
@@ -322,10 +543,31 @@ impl Call<'_> {
                 let mut found: Vec<Value> = vec![];
                 if a["vmSearch"] == json!(true) {
                     let instance = a["instanceUuid"] == json!(true);
-                    found.extend(st.vms.values().filter(|v| if instance { v.instance_uuid == uuid } else { v.uuid == uuid }).filter(|v| within(st, &v.moid)).map(|v| mo("VirtualMachine", &v.moid)));
+                    found.extend(
+                        st.vms
+                            .values()
+                            .filter(|v| {
+                                if instance {
+                                    v.instance_uuid == uuid
+                                } else {
+                                    v.uuid == uuid
+                                }
+                            })
+                            .filter(|v| within(st, &v.moid))
+                            .map(|v| mo("VirtualMachine", &v.moid)),
+                    );
                 } else {
-                    let is = |o: &Obj| o.props.get("summary").is_some_and(|s| s["hardware"]["uuid"] == uuid.as_str());
-                    found.extend(st.objs.iter().filter(|(id, o)| o.ty == "HostSystem" && is(o) && within(st, id)).map(|(id, _)| mo("HostSystem", id)));
+                    let is = |o: &Obj| {
+                        o.props
+                            .get("summary")
+                            .is_some_and(|s| s["hardware"]["uuid"] == uuid.as_str())
+                    };
+                    found.extend(
+                        st.objs
+                            .iter()
+                            .filter(|(id, o)| o.ty == "HostSystem" && is(o) && within(st, id))
+                            .map(|(id, _)| mo("HostSystem", id)),
+                    );
                 }
                 Ok(match (method, found.first()) {
                     ("FindAllByUuid", _) => Reply::Many("ManagedEntity", found),
@@ -335,177 +577,70 @@ impl Call<'_> {
             }
             "FindByInventoryPath" => {
                 let mut at = "group-d1".to_string();
-                for part in a["inventoryPath"].as_str().unwrap_or("").split('/').filter(|p| !p.is_empty()) {
-                    let Some(next) = self.child(st, &at, part) else { return Ok(Reply::Void) };
+                for part in a["inventoryPath"]
+                    .as_str()
+                    .unwrap_or("")
+                    .split('/')
+                    .filter(|p| !p.is_empty())
+                {
+                    let Some(next) = self.child(st, &at, part) else {
+                        return Ok(Reply::Void);
+                    };
                     at = next;
                 }
-                Ok(st.objs.get(&at).map_or(Reply::Void, |o| Reply::One("ManagedEntity", mo(&o.ty, &at))))
+                Ok(st
+                    .objs
+                    .get(&at)
+                    .map_or(Reply::Void, |o| Reply::One("ManagedEntity", mo(&o.ty, &at))))
             }
             "FindChild" => {
-                let found = self.child(st, mo_id(&a["entity"]).unwrap_or(""), a["name"].as_str().unwrap_or(""));
-                Ok(found.and_then(|id| st.objs.get(&id).map(|o| Reply::One("ManagedEntity", mo(&o.ty, &id)))).unwrap_or(Reply::Void))
+                let found = self.child(
+                    st,
+                    mo_id(&a["entity"]).unwrap_or(""),
+                    a["name"].as_str().unwrap_or(""),
+                );
+                Ok(found
+                    .and_then(|id| {
+                        st.objs
+                            .get(&id)
+                            .map(|o| Reply::One("ManagedEntity", mo(&o.ty, &id)))
+                    })
+                    .unwrap_or(Reply::Void))
             }
             "FindByDatastorePath" => {
                 let path = a["path"].as_str().unwrap_or("");
-                let has = |o: &Obj| o.props.get("config").is_some_and(|c| c["files"]["vmPathName"] == path);
-                let id = st.vms.keys().find(|id| st.objs.get(*id).is_some_and(has) && within(st, id));
-                Ok(id.map_or(Reply::Void, |id| Reply::One("VirtualMachine", mo("VirtualMachine", id))))
+                let has = |o: &Obj| {
+                    o.props
+                        .get("config")
+                        .is_some_and(|c| c["files"]["vmPathName"] == path)
+                };
+                let id = st
+                    .vms
+                    .keys()
+                    .find(|id| st.objs.get(*id).is_some_and(has) && within(st, id));
+                Ok(id.map_or(Reply::Void, |id| {
+                    Reply::One("VirtualMachine", mo("VirtualMachine", id))
+                }))
             }
             _ => Err(self.unknown()),
         }
     }
 
     fn child(&self, st: &State, id: &str, name: &str) -> Option<String> {
-        let props = ["childEntity", "vmFolder", "hostFolder", "datastoreFolder", "networkFolder", "host", "resourcePool"];
-        props.iter().flat_map(|p| st.refs(id, p)).find(|c| st.objs.get(c).and_then(|o| o.props.get("name")).is_some_and(|n| n == name))
-    }
-
-    // ---- PropertyCollector ----
-
-    fn collector(&self, mut st: MutexGuard<'_, State>) -> Result<Reply, Fault> {
-        let a = self.args;
-        let state = &mut *st;
-        match self.method {
-            "RetrieveProperties" => Ok(Reply::Many("ObjectContent", collector::retrieve(state, &self.ctx(state), &a["specSet"])?)),
-            "RetrievePropertiesEx" => {
-                let page = match a["options"]["maxObjects"].as_i64() {
-                    // Source: docs/vsphere-facts.md section 2.
-                    Some(n) if n <= 0 => return Err(Fault::invalid_argument("options.maxObjects")),
-                    Some(n) => usize::try_from(n).unwrap_or(usize::MAX).min(state.cfg.page),
-                    None => state.cfg.page,
-                };
-                let all = collector::retrieve(state, &self.ctx(state), &a["specSet"])?;
-                self.page(state, all, page)
-            }
-            "ContinueRetrievePropertiesEx" => {
-                let token = a["token"].as_str().unwrap_or("").to_string();
-                let key = format!("{}/{token}", self.id);
-                let (rest, page) = self.session(state)?.tokens.remove(&key).ok_or_else(|| Fault::invalid_argument("token"))?;
-                self.page(state, rest, page)
-            }
-            "CancelRetrievePropertiesEx" => {
-                let key = format!("{}/{}", self.id, a["token"].as_str().unwrap_or(""));
-                self.session(state)?.tokens.remove(&key).map(|_| Reply::Void).ok_or_else(|| Fault::invalid_argument("token"))
-            }
-            "CreatePropertyCollector" => {
-                let key = self.session(state)?.key.clone();
-                let id = format!("session[{key}]{}", state.new_id(""));
-                self.session(state)?.collectors.insert(id.clone(), Collector::default());
-                Ok(Reply::One("PropertyCollector", mo("PropertyCollector", &id)))
-            }
-            "DestroyPropertyCollector" => {
-                let id = self.id.to_string();
-                let gone = self.session(state)?.collectors.remove(&id).unwrap_or_default();
-                for (f, _) in gone.filters {
-                    self.session(state)?.owned.retain(|o| *o != f);
-                    state.objs.remove(&f);
-                }
-                Ok(Reply::Void)
-            }
-            "CreateFilter" => {
-                // Bad paths are told at once.
-                collector::snapshot(state, &self.ctx(state), &a["spec"])?;
-                let reply = self.own(state, "PropertyFilter", "session", json!({ "spec": a["spec"], "partialUpdates": a["partialUpdates"] }))?;
-                if let Reply::One(_, v) = &reply {
-                    let (fid, spec) = (mo_id(v).unwrap_or("").to_string(), a["spec"].clone());
-                    if let Some(c) = self.session(state)?.collectors.get_mut(self.id) {
-                        c.filters.push((fid, spec));
-                    }
-                }
-                Ok(reply)
-            }
-            "WaitForUpdatesEx" | "WaitForUpdates" | "CheckForUpdates" => self.wait(st),
-            "CancelWaitForUpdates" => Ok(Reply::Void),
-            "Fetch" => self.fetch(state),
-            _ => Err(self.unknown()),
-        }
-    }
-
-    fn page(&self, st: &mut State, mut all: Vec<Value>, page: usize) -> Result<Reply, Fault> {
-        if all.is_empty() {
-            // Source: docs/vsphere-facts.md section 2: the whole result may be absent.
-            return Ok(Reply::Void);
-        }
-        let rest = if all.len() > page { all.split_off(page) } else { vec![] };
-        let mut out = json!({ "objects": all });
-        if !rest.is_empty() {
-            let session = self.session(st)?;
-            let n = session.calls;
-            // An opaque token; "0" happens. Source: docs/vsphere-facts.md section 2.
-            let token = (0..).map(|i| (if session.tokens.is_empty() { 0 } else { n } + i).to_string()).find(|t| !session.tokens.contains_key(&format!("{}/{t}", self.id))).unwrap_or_default();
-            session.tokens.insert(format!("{}/{token}", self.id), (rest, page));
-            out["token"] = json!(token);
-        }
-        Ok(Reply::One("RetrieveResult", out))
-    }
-
-    fn wait(&self, mut st: MutexGuard<'_, State>) -> Result<Reply, Fault> {
-        let a = self.args;
-        let max = match a["options"]["maxWaitSeconds"].as_i64() {
-            Some(n) if n < 0 => return Err(Fault::invalid_argument("options.maxWaitSeconds")),
-            Some(n) => u64::try_from(n).unwrap_or(0),
-            // Server policy may answer early with nothing. Source: docs/vsphere-facts.md section 2.
-            None if self.method == "CheckForUpdates" => 0,
-            None => 25,
-        };
-        let most = a["options"]["maxObjectUpdates"].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX).max(1);
-        let until = Instant::now() + Duration::from_secs(max);
-        let asked = a["version"].as_str().unwrap_or("").to_string();
-        loop {
-            let c = st.sessions.get(self.cookie).ok_or_else(Fault::not_authenticated)?.collectors.get(self.id).cloned().ok_or_else(|| Fault::not_found("PropertyCollector", self.id))?;
-            let known = if asked.is_empty() {
-                BTreeMap::new()
-            } else {
-                let v: u64 = asked.parse().map_err(|_| Fault::new("InvalidCollectorVersion", "The collector version is not valid.", json!({})))?;
-                c.seen.iter().find(|(n, _)| *n == v).map(|(_, s)| s.clone()).ok_or_else(|| Fault::new("InvalidCollectorVersion", "The collector version is not valid.", json!({})))?
-            };
-            let (mut sets, mut next, mut count, mut truncated) = (vec![], known.clone(), 0usize, false);
-            for (fid, spec) in &c.filters {
-                let fresh = match collector::snapshot(&st, &self.ctx(&st), spec) {
-                    // An object that is gone has left the filter.
-                    Err(f) if f.ty() == "ManagedObjectNotFound" => Default::default(),
-                    other => other?,
-                };
-                let old = known.get(fid).cloned().unwrap_or_default();
-                let mut updates = collector::diff(&old, &fresh);
-                if count + updates.len() > most {
-                    truncated = true;
-                    updates.truncate(most - count);
-                }
-                count += updates.len();
-                let mut seen = old;
-                for u in &updates {
-                    let id = mo_id(&u["obj"]).unwrap_or("");
-                    seen.retain(|(o, _), _| o != id);
-                    seen.extend(fresh.iter().filter(|((o, _), _)| o == id).map(|(k, v)| (k.clone(), v.clone())));
-                }
-                next.insert(fid.clone(), seen);
-                if !updates.is_empty() {
-                    sets.push(json!({ "filter": mo("PropertyFilter", fid), "objectSet": updates }));
-                }
-            }
-            if !sets.is_empty() || (asked.is_empty() && !c.filters.is_empty()) {
-                let c = self.session(&mut st)?.collectors.get_mut(self.id).ok_or_else(|| Fault::not_found("PropertyCollector", self.id))?;
-                c.version += 1;
-                let v = c.version;
-                c.seen.push((v, next));
-                if c.seen.len() > 3 {
-                    c.seen.remove(0);
-                }
-                let mut out = json!({ "version": v.to_string(), "filterSet": sets });
-                if truncated {
-                    out["truncated"] = json!(true);
-                }
-                return Ok(Reply::One("UpdateSet", out));
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(Reply::Void);
-            }
-            let (guard, _) = self.inner.cond.wait_timeout(st, left.min(Duration::from_millis(500))).unwrap_or_else(std::sync::PoisonError::into_inner);
-            st = guard;
-            // Waiting is traffic: the session does not idle. Source: docs/vsphere-facts.md section 1.
-            self.session(&mut st)?.last = Instant::now();
-        }
+        let props = [
+            "childEntity",
+            "vmFolder",
+            "hostFolder",
+            "datastoreFolder",
+            "networkFolder",
+            "host",
+            "resourcePool",
+        ];
+        props.iter().flat_map(|p| st.refs(id, p)).find(|c| {
+            st.objs
+                .get(c)
+                .and_then(|o| o.props.get("name"))
+                .is_some_and(|n| n == name)
+        })
     }
 }

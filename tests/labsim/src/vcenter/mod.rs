@@ -11,9 +11,11 @@ mod files;
 mod methods;
 mod model;
 mod net;
+mod paging;
 mod power;
 mod relocate;
 mod render;
+mod setup;
 mod tasks;
 mod types;
 mod vms;
@@ -39,7 +41,9 @@ pub(crate) struct Inner {
 impl Inner {
     /// The state; a thread that panicked while it held it does not take the lab down.
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.st.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.st
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -59,7 +63,10 @@ pub(crate) enum Reply {
 }
 
 // Versions that /sdk/vimServiceVersions.xml offers, newest first.
-const VERSIONS: &[&str] = &["8.0.3.0", "8.0.2.0", "8.0.1.0", "8.0.0.0", "7.0.3.2", "7.0.3.0", "7.0.2.0", "7.0.1.0", "7.0.0.0", "6.9.1", "6.7.3", "6.7.2", "6.7.1", "6.7", "6.5", "6.0", "5.5"];
+const VERSIONS: &[&str] = &[
+    "8.0.3.0", "8.0.2.0", "8.0.1.0", "8.0.0.0", "7.0.3.2", "7.0.3.0", "7.0.2.0", "7.0.1.0",
+    "7.0.0.0", "6.9.1", "6.7.3", "6.7.2", "6.7.1", "6.7", "6.5", "6.0", "5.5",
+];
 
 impl Vcenter {
     /// Builds the vCenter of a world's `vcenter` part. Files go to `state_dir/datastore` and, for the datastore with `export`, to
@@ -87,7 +94,11 @@ impl Vcenter {
         let mut st = self.0.lock();
         // On the export only the folders of our own virtual machines go: images/ there is the Proxmox side's.
         for vm in st.vms.values() {
-            let own = std::iter::once((&vm.ds, vm.dir.as_str())).chain(vm.disks.iter().filter_map(|d| Some((&d.ds, files::split(d.layers.first()?).0))));
+            let own = std::iter::once((&vm.ds, vm.dir.as_str())).chain(
+                vm.disks
+                    .iter()
+                    .filter_map(|d| Some((&d.ds, files::split(d.layers.first()?).0))),
+            );
             for (ds, dir) in own {
                 if let (Some(s), false) = (st.stores.get(ds), dir.is_empty()) {
                     let _ = std::fs::remove_dir_all(s.root.join(dir));
@@ -98,7 +109,11 @@ impl Vcenter {
         let mut new = build::build(world, &self.0.state_dir, self.0.seed)?;
         new.generation = generation;
         *st = new;
-        *self.0.world.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = world.clone();
+        *self
+            .0
+            .world
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner) = world.clone();
         self.0.cond.notify_all();
         Ok(())
     }
@@ -120,17 +135,32 @@ impl Vcenter {
             Ok(v) => v,
             Err(e) => return fault_resp(&Fault::invalid_request(&e), kind, &method),
         };
-        let (ty, id) = xml::mo_of(&this).map(|(t, i)| (t.to_string(), i.to_string())).unwrap_or_default();
+        let (ty, id) = xml::mo_of(&this)
+            .map(|(t, i)| (t.to_string(), i.to_string()))
+            .unwrap_or_default();
         // Source: docs/vsphere-facts.md section 1, "SOAPAction".
-        let action = req.header("soapaction").unwrap_or("").trim().trim_matches('"').to_string();
+        let action = req
+            .header("soapaction")
+            .unwrap_or("")
+            .trim()
+            .trim_matches('"')
+            .to_string();
         let Some(version) = action.strip_prefix("urn:vim25/") else {
-            let f = Fault::invalid_request(&format!("Unsupported namespace in SOAPAction {action:?}"));
+            let f =
+                Fault::invalid_request(&format!("Unsupported namespace in SOAPAction {action:?}"));
             return fault_resp(&f, kind, &method);
         };
         let version: Vec<u32> = version.split('.').filter_map(|p| p.parse().ok()).collect();
-        let newest: Vec<u32> = VERSIONS[0].split('.').filter_map(|p| p.parse().ok()).collect();
+        let newest: Vec<u32> = VERSIONS[0]
+            .split('.')
+            .filter_map(|p| p.parse().ok())
+            .collect();
         if version.is_empty() || version > newest {
-            return fault_resp(&Fault::invalid_request(&format!("Unsupported version URI \"{action}\"")), kind, &method);
+            return fault_resp(
+                &Fault::invalid_request(&format!("Unsupported version URI \"{action}\"")),
+                kind,
+                &method,
+            );
         }
         let Some(params) = types::Types::get().params(&method) else {
             return unknown_method(&this, &method, kind);
@@ -138,7 +168,11 @@ impl Vcenter {
         let mut args = json!({});
         for kid in call.kids.iter().filter(|k| k.name != "_this") {
             let Some(p) = params.iter().find(|p| p.prop.name == kid.name) else {
-                return fault_resp(&Fault::invalid_request(&format!("unknown parameter {} of {method}", kid.name)), kind, &method);
+                return fault_resp(
+                    &Fault::invalid_request(&format!("unknown parameter {} of {method}", kid.name)),
+                    kind,
+                    &method,
+                );
             };
             match xml::to_value(kid, &p.prop.ty) {
                 Err(e) => return fault_resp(&Fault::invalid_request(&e), kind, &method),
@@ -149,14 +183,32 @@ impl Vcenter {
                 Ok(v) => args[&kid.name] = v,
             }
         }
-        if let Some(p) = params.iter().find(|p| !p.optional && !p.prop.array && args.get(&p.prop.name).is_none()) {
-            return fault_resp(&Fault::invalid_request(&format!("missing parameter {} of {method}", p.prop.name)), kind, &method);
+        if let Some(p) = params
+            .iter()
+            .find(|p| !p.optional && !p.prop.array && args.get(&p.prop.name).is_none())
+        {
+            return fault_resp(
+                &Fault::invalid_request(&format!("missing parameter {} of {method}", p.prop.name)),
+                kind,
+                &method,
+            );
         }
         let cookie = cookie(req);
         let note = note(&method, &ty, &id, &args);
         let mut set_cookie = None;
-        let user = cookie.as_ref().and_then(|c| self.0.lock().sessions.get(c).map(|s| s.user.clone())).unwrap_or_default();
-        let call = methods::Call { inner: &self.0, method: &method, ty: &ty, id: &id, args: &args, cookie: cookie.as_deref().unwrap_or(""), version };
+        let user = cookie
+            .as_ref()
+            .and_then(|c| self.0.lock().sessions.get(c).map(|s| s.user.clone()))
+            .unwrap_or_default();
+        let call = methods::Call {
+            inner: &self.0,
+            method: &method,
+            ty: &ty,
+            id: &id,
+            args: &args,
+            cookie: cookie.as_deref().unwrap_or(""),
+            version,
+        };
         let mut resp = match call.run(&mut set_cookie) {
             Err(f) if f.ty() == "MethodNotFound" => unknown_method(&this, &method, kind),
             Err(f) => fault_resp(&f, kind, &format!("{note} -> {}", f.ty())),
@@ -165,13 +217,20 @@ impl Vcenter {
                 match reply {
                     Reply::Void => {}
                     Reply::One(ty, v) => xml::write(&mut out, "returnval", ty, false, &v, false),
-                    Reply::Many(ty, list) => list.iter().for_each(|v| xml::write(&mut out, "returnval", ty, false, v, false)),
+                    Reply::Many(ty, list) => list
+                        .iter()
+                        .for_each(|v| xml::write(&mut out, "returnval", ty, false, v, false)),
                     Reply::Boxed(v) => xml::write(&mut out, "returnval", "object", false, &v, true),
                 }
                 out.push_str(&format!("</{method}Response>"));
                 let mut r = soap_resp(200, &out, kind, &note);
                 if let Some(c) = set_cookie {
-                    r.headers.push(("Set-Cookie".into(), format!("vmware_soap_session=\"{c}\"; Path=/; HttpOnly; Secure; SameSite=Strict")));
+                    r.headers.push((
+                        "Set-Cookie".into(),
+                        format!(
+                            "vmware_soap_session=\"{c}\"; Path=/; HttpOnly; Secure; SameSite=Strict"
+                        ),
+                    ));
                 }
                 r
             }
@@ -182,7 +241,11 @@ impl Vcenter {
 }
 
 fn unknown_method(this: &Value, method: &str, kind: Kind) -> Resp {
-    let f = Fault::new("MethodNotFound", &format!("labsim: the method {method} is not implemented"), json!({ "receiver": this, "method": method }));
+    let f = Fault::new(
+        "MethodNotFound",
+        &format!("labsim: the method {method} is not implemented"),
+        json!({ "receiver": this, "method": method }),
+    );
     fault_resp(&f, kind, &format!("UNKNOWN METHOD {method}"))
 }
 
@@ -193,15 +256,25 @@ fn note(method: &str, ty: &str, id: &str, args: &Value) -> String {
         "CheckRelocate_Task" => format!("{method} {}", xml::mo_id(&args["vm"]).unwrap_or("")),
         "Fetch" => format!("{method} {id} {}", args["prop"].as_str().unwrap_or("")),
         "Login" => format!("{method} {}", args["userName"].as_str().unwrap_or("")),
-        "FindByUuid" | "FindAllByUuid" => format!("{method} {}", args["uuid"].as_str().unwrap_or("")),
-        _ if ["VirtualMachine", "Task", "VirtualMachineSnapshot"].contains(&ty) => format!("{method} {id}"),
+        "FindByUuid" | "FindAllByUuid" => {
+            format!("{method} {}", args["uuid"].as_str().unwrap_or(""))
+        }
+        _ if ["VirtualMachine", "Task", "VirtualMachineSnapshot"].contains(&ty) => {
+            format!("{method} {id}")
+        }
         _ => method.to_string(),
     }
 }
 
 fn cookie(req: &Req) -> Option<String> {
-    let all = req.headers.iter().filter(|(n, _)| n == "cookie").flat_map(|(_, v)| v.split(';'));
-    all.filter_map(|c| c.trim().strip_prefix("vmware_soap_session=")).map(|c| c.trim_matches('"').to_string()).next()
+    let all = req
+        .headers
+        .iter()
+        .filter(|(n, _)| n == "cookie")
+        .flat_map(|(_, v)| v.split(';'));
+    all.filter_map(|c| c.trim().strip_prefix("vmware_soap_session="))
+        .map(|c| c.trim_matches('"').to_string())
+        .next()
 }
 
 fn soap_resp(status: u16, body: &str, kind: Kind, note: &str) -> Resp {
@@ -209,7 +282,14 @@ fn soap_resp(status: u16, body: &str, kind: Kind, note: &str) -> Resp {
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<soapenv:Envelope xmlns:soapenc=\"http://schemas.xmlsoap.org/soap/encoding/\" xmlns:soapenv=\"http://schemas.xmlsoap.org/soap/envelope/\" \
          xmlns:xsd=\"http://www.w3.org/2001/XMLSchema\" xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\">\n<soapenv:Body>\n{body}\n</soapenv:Body>\n</soapenv:Envelope>"
     );
-    Resp { status, headers: vec![("Content-Type".into(), "text/xml; charset=utf-8".into())], body: text.into_bytes(), kind, note: note.into(), ..Resp::default() }
+    Resp {
+        status,
+        headers: vec![("Content-Type".into(), "text/xml; charset=utf-8".into())],
+        body: text.into_bytes(),
+        kind,
+        note: note.into(),
+        ..Resp::default()
+    }
 }
 
 fn fault_resp(f: &Fault, kind: Kind, note: &str) -> Resp {
@@ -218,7 +298,13 @@ fn fault_resp(f: &Fault, kind: Kind, note: &str) -> Resp {
 
 impl Site for Vcenter {
     fn handle(&self, req: &Req) -> Resp {
-        let plain = |status: u16, ty: &str, body: String, note: &str| Resp { status, headers: vec![("Content-Type".into(), ty.into())], body: body.into_bytes(), note: note.into(), ..Resp::default() };
+        let plain = |status: u16, ty: &str, body: String, note: &str| Resp {
+            status,
+            headers: vec![("Content-Type".into(), ty.into())],
+            body: body.into_bytes(),
+            note: note.into(),
+            ..Resp::default()
+        };
         match (req.method.as_str(), req.path.trim_end_matches('/')) {
             ("POST", "/sdk") => self.soap(req),
             ("GET", "/sdk/vimServiceVersions.xml") => {
@@ -239,7 +325,9 @@ impl Site for Vcenter {
             return Kind::Read;
         }
         let root = xml::parse(&req.body).unwrap_or_default();
-        root.kid("Body").and_then(|b| b.kids.first()).map_or(Kind::Read, |c| methods::kind(&c.name))
+        root.kid("Body")
+            .and_then(|b| b.kids.first())
+            .map_or(Kind::Read, |c| methods::kind(&c.name))
     }
 
     fn dump(&self) -> Value {
@@ -254,7 +342,12 @@ impl Site for Vcenter {
         let networks: Vec<Value> = st
             .objs
             .iter()
-            .filter(|(_, o)| matches!(o.ty.as_str(), "Network" | "DistributedVirtualPortgroup" | "OpaqueNetwork"))
+            .filter(|(_, o)| {
+                matches!(
+                    o.ty.as_str(),
+                    "Network" | "DistributedVirtualPortgroup" | "OpaqueNetwork"
+                )
+            })
             .map(|(id, o)| json!({ "moid": id, "type": o.ty, "name": o.props.get("name") }))
             .collect();
         let owned: usize = st.sessions.values().map(|s| s.owned.len()).sum();
@@ -272,25 +365,41 @@ impl Site for Vcenter {
             let number = || v.as_u64().ok_or_else(|| format!("{key} is no number"));
             match key.as_str() {
                 "expire_sessions" => {
-                    let owned: Vec<String> = st.sessions.values().flat_map(|s| s.owned.clone()).collect();
+                    let owned: Vec<String> =
+                        st.sessions.values().flat_map(|s| s.owned.clone()).collect();
                     owned.iter().for_each(|o| _ = st.objs.remove(o));
                     st.sessions.clear();
                 }
-                "session_idle_s" => st.cfg.session_idle_ms = (v.as_f64().ok_or("session_idle_s is no number")? * 1000.0) as u64,
+                "session_idle_s" => {
+                    st.cfg.session_idle_ms =
+                        (v.as_f64().ok_or("session_idle_s is no number")? * 1000.0) as u64
+                }
                 "relocate_bytes_per_s" => st.cfg.relocate_bytes_per_s = number()?.max(1),
                 "relocate_min_ms" => st.cfg.relocate_min_ms = number()?,
-                "relocate_per_datastore" => st.cfg.relocate_per_datastore = usize::try_from(number()?).unwrap_or(1),
+                "relocate_per_datastore" => {
+                    st.cfg.relocate_per_datastore = usize::try_from(number()?).unwrap_or(1)
+                }
                 "power_ms" => st.cfg.power_ms = number()?,
                 "snapshot_ms" => st.cfg.snapshot_ms = number()?,
                 "cold_rename" => st.cfg.cold_rename = v.as_str().unwrap_or("seed").into(),
                 "no_permission" => {
                     st.unreadable = build::list(patch, key)
                         .iter()
-                        .map(|p| Ok((build::text(p, "object").unwrap_or_else(|| "*".into()), build::text(p, "property").ok_or("no_permission without a property")?)))
+                        .map(|p| {
+                            Ok((
+                                build::text(p, "object").unwrap_or_else(|| "*".into()),
+                                build::text(p, "property")
+                                    .ok_or("no_permission without a property")?,
+                            ))
+                        })
                         .collect::<Result<_, String>>()?;
                 }
-                "vms" => build::list(patch, key).iter().try_for_each(|p| set_vm(&mut st, p))?,
-                "datastores" => build::list(patch, key).iter().try_for_each(|p| set_store(&mut st, p))?,
+                "vms" => build::list(patch, key)
+                    .iter()
+                    .try_for_each(|p| set_vm(&mut st, p))?,
+                "datastores" => build::list(patch, key)
+                    .iter()
+                    .try_for_each(|p| set_store(&mut st, p))?,
                 other => return Err(format!("the vcenter patch knows no {other:?}")),
             }
         }
@@ -300,11 +409,22 @@ impl Site for Vcenter {
 }
 
 fn set_vm(st: &mut State, p: &Value) -> Result<(), String> {
-    let found: Vec<String> = st.vms.values().filter(|v| p["moid"] == v.moid.as_str() || p["name"] == v.name.as_str()).map(|v| v.moid.clone()).collect();
-    let [id] = found.as_slice() else { return Err(format!("{} virtual machines match {p}", found.len())) };
+    let found: Vec<String> = st
+        .vms
+        .values()
+        .filter(|v| p["moid"] == v.moid.as_str() || p["name"] == v.name.as_str())
+        .map(|v| v.moid.clone())
+        .collect();
+    let [id] = found.as_slice() else {
+        return Err(format!("{} virtual machines match {p}", found.len()));
+    };
     for (k, v) in p.as_object().into_iter().flatten() {
         let vm = st.vms.get_mut(id).ok_or("gone")?;
-        let text = || v.as_str().map(String::from).ok_or_else(|| format!("{k} is no text"));
+        let text = || {
+            v.as_str()
+                .map(String::from)
+                .ok_or_else(|| format!("{k} is no text"))
+        };
         match k.as_str() {
             "moid" | "name" => {}
             "power" => {
@@ -318,7 +438,15 @@ fn set_vm(st: &mut State, p: &Value) -> Result<(), String> {
             "tools_iso" => vm.tools_iso = v == &json!(true),
             "question" => vm.question = vms::question(v),
             "connection" => vm.connection = text()?,
-            "disabled_methods" => vm.disabled = v.as_array().into_iter().flatten().filter_map(Value::as_str).map(String::from).collect(),
+            "disabled_methods" => {
+                vm.disabled = v
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_str)
+                    .map(String::from)
+                    .collect()
+            }
             "props" => vm.overrides = v.as_object().cloned().unwrap_or_default(),
             other => return Err(format!("a virtual machine's patch knows no {other:?}")),
         }
@@ -328,7 +456,12 @@ fn set_vm(st: &mut State, p: &Value) -> Result<(), String> {
 }
 
 fn set_store(st: &mut State, p: &Value) -> Result<(), String> {
-    let id = st.stores.iter().find(|(i, s)| p["moid"] == i.as_str() || p["name"] == s.name.as_str()).map(|(i, _)| i.clone()).ok_or_else(|| format!("no datastore matches {p}"))?;
+    let id = st
+        .stores
+        .iter()
+        .find(|(i, s)| p["moid"] == i.as_str() || p["name"] == s.name.as_str())
+        .map(|(i, _)| i.clone())
+        .ok_or_else(|| format!("no datastore matches {p}"))?;
     for (k, v) in p.as_object().into_iter().flatten() {
         let s = st.stores.get_mut(&id).ok_or("gone")?;
         let path = match k.as_str() {
@@ -359,7 +492,12 @@ fn set_store(st: &mut State, p: &Value) -> Result<(), String> {
 fn expire(st: &mut State) {
     let idle = Duration::from_millis(st.cfg.session_idle_ms);
     let now = Instant::now();
-    let gone: Vec<String> = st.sessions.iter().filter(|(_, s)| now.duration_since(s.last) > idle).map(|(c, _)| c.clone()).collect();
+    let gone: Vec<String> = st
+        .sessions
+        .iter()
+        .filter(|(_, s)| now.duration_since(s.last) > idle)
+        .map(|(c, _)| c.clone())
+        .collect();
     for c in gone {
         drop_session(st, &c);
     }

@@ -369,7 +369,9 @@ impl State {
 
     /// The active task of an entity.
     pub fn active_task(&self, entity: &str) -> Option<&Task> {
-        self.tasks.iter().find(|t| t.entity.1 == entity && t.active())
+        self.tasks
+            .iter()
+            .find(|t| t.entity.1 == entity && t.active())
     }
 
     /// The ids that a property of an object refers to.
@@ -394,7 +396,9 @@ pub fn splitmix(state: &mut u64) -> u64 {
 /// A name as the API shows it: `%`, `/` and `\` escaped.
 /// Source: docs/vsphere-facts.md section 4.
 pub fn escape_name(name: &str) -> String {
-    name.replace('%', "%25").replace('/', "%2f").replace('\\', "%5c")
+    name.replace('%', "%25")
+        .replace('/', "%2f")
+        .replace('\\', "%5c")
 }
 
 /// A moment as xsd:dateTime.

@@ -15,22 +15,37 @@ fn vlan(v: &Value) -> Result<Value, String> {
     }
     let inherited = v["inherited"].as_bool().unwrap_or(false);
     if let Some(id) = v.as_i64().or(v["id"].as_i64()) {
-        return Ok(json!({ "_t": "VmwareDistributedVirtualSwitchVlanIdSpec", "inherited": inherited, "vlanId": id }));
+        return Ok(
+            json!({ "_t": "VmwareDistributedVirtualSwitchVlanIdSpec", "inherited": inherited, "vlanId": id }),
+        );
     }
     if let Some(id) = v["pvlan"].as_i64() {
-        return Ok(json!({ "_t": "VmwareDistributedVirtualSwitchPvlanSpec", "inherited": inherited, "pvlanId": id }));
+        return Ok(
+            json!({ "_t": "VmwareDistributedVirtualSwitchPvlanSpec", "inherited": inherited, "pvlanId": id }),
+        );
     }
     if let Some(ranges) = v["trunk"].as_array() {
         let mut out = vec![];
         for r in ranges {
-            let s = r.as_str().map(String::from).unwrap_or_else(|| r.to_string());
+            let s = r
+                .as_str()
+                .map(String::from)
+                .unwrap_or_else(|| r.to_string());
             let (a, b) = s.split_once('-').unwrap_or((&s, &s));
-            let n = |x: &str| x.trim().parse::<i64>().map_err(|_| format!("trunk range {s:?}"));
+            let n = |x: &str| {
+                x.trim()
+                    .parse::<i64>()
+                    .map_err(|_| format!("trunk range {s:?}"))
+            };
             out.push(json!({ "start": n(a)?, "end": n(b)? }));
         }
-        return Ok(json!({ "_t": "VmwareDistributedVirtualSwitchTrunkVlanSpec", "inherited": inherited, "vlanId": out }));
+        return Ok(
+            json!({ "_t": "VmwareDistributedVirtualSwitchTrunkVlanSpec", "inherited": inherited, "vlanId": out }),
+        );
     }
-    Err(format!("vlan {v} is none of a number, {{id}}, {{trunk}}, {{pvlan}}"))
+    Err(format!(
+        "vlan {v} is none of a number, {{id}}, {{trunk}}, {{pvlan}}"
+    ))
 }
 
 fn port_config(vlan: Value, uplinks: &[Value], mac_management: bool) -> Value {
@@ -74,26 +89,52 @@ pub fn switch(st: &mut State, ids: &Ids, w: &Value) -> Result<(), String> {
     let name = text(w, "name").ok_or("a switch without a name")?;
     let id = st.id_of(w, "dvs");
     let uuid = text(w, "uuid").unwrap_or_else(|| {
-        let r = [st.random(), st.random()].map(|x| format!("{x:016x}")).concat();
+        let r = [st.random(), st.random()]
+            .map(|x| format!("{x:016x}"))
+            .concat();
         let pairs: Vec<&str> = (0..16).filter_map(|i| r.get(2 * i..2 * i + 2)).collect();
-        format!("{}-{}", pairs.get(..8).unwrap_or_default().join(" "), pairs.get(8..).unwrap_or_default().join(" "))
+        format!(
+            "{}-{}",
+            pairs.get(..8).unwrap_or_default().join(" "),
+            pairs.get(8..).unwrap_or_default().join(" ")
+        )
     });
-    let uplinks: Vec<Value> = if w["uplinks"].is_array() { list(w, "uplinks").to_vec() } else { vec![json!("Uplink 1"), json!("Uplink 2")] };
+    let uplinks: Vec<Value> = if w["uplinks"].is_array() {
+        list(w, "uplinks").to_vec()
+    } else {
+        vec![json!("Uplink 1"), json!("Uplink 2")]
+    };
     let version = text(w, "version").unwrap_or_else(|| "7.0.0".into());
-    let modern = w["mac_management"].as_bool().unwrap_or(!version.starts_with("6.0") && !version.starts_with("6.5") && !version.starts_with('5'));
+    let modern = w["mac_management"].as_bool().unwrap_or(
+        !version.starts_with("6.0") && !version.starts_with("6.5") && !version.starts_with('5'),
+    );
     let product = json!({ "name": "DVS", "vendor": "VMware, Inc.", "version": version, "build": "17994927", "forwardingClass": "etherswitch" });
     let mut groups = vec![];
     let mut uplink_groups = vec![];
     let mut made = vec![];
     for g in list(w, "portgroups") {
-        let gname = text(g, "name").ok_or_else(|| format!("a portgroup of {name} without a name"))?;
+        let gname =
+            text(g, "name").ok_or_else(|| format!("a portgroup of {name} without a name"))?;
         let gid = st.id_of(g, "dvportgroup");
         let key = text(g, "key").unwrap_or_else(|| gid.clone());
         let uplink = g["uplink"].as_bool().unwrap_or(false);
         let nsx = g.get("nsx").filter(|n| n.is_object());
-        let vlan_value = if uplink && g["vlan"].is_null() { json!({ "trunk": ["0-4094"] }) } else { g["vlan"].clone() };
-        let kind = text(g, "type").unwrap_or_else(|| if nsx.is_some() { "ephemeral" } else { "earlyBinding" }.into());
-        let ports = g["ports"].as_i64().unwrap_or(if kind == "ephemeral" { 0 } else { 8 });
+        let vlan_value = if uplink && g["vlan"].is_null() {
+            json!({ "trunk": ["0-4094"] })
+        } else {
+            g["vlan"].clone()
+        };
+        let kind = text(g, "type").unwrap_or_else(|| {
+            if nsx.is_some() {
+                "ephemeral"
+            } else {
+                "earlyBinding"
+            }
+            .into()
+        });
+        let ports = g["ports"]
+            .as_i64()
+            .unwrap_or(if kind == "ephemeral" { 0 } else { 8 });
         let group_modern = g["mac_management"].as_bool().unwrap_or(modern);
         let mut cfg = json!({
             "_t": "DVPortgroupConfigInfo",
@@ -109,20 +150,32 @@ pub fn switch(st: &mut State, ids: &Ids, w: &Value) -> Result<(), String> {
         }
         if let Some(n) = nsx {
             cfg["backingType"] = json!("nsx");
-            cfg["logicalSwitchUuid"] = json!(text(n, "logical_switch").unwrap_or_else(|| "3ea5c5a8-0000-4000-8000-000000000001".into()));
-            cfg["segmentId"] = json!(text(n, "segment").unwrap_or_else(|| format!("/infra/segments/{gname}")));
+            cfg["logicalSwitchUuid"] = json!(
+                text(n, "logical_switch")
+                    .unwrap_or_else(|| "3ea5c5a8-0000-4000-8000-000000000001".into())
+            );
+            cfg["segmentId"] =
+                json!(text(n, "segment").unwrap_or_else(|| format!("/infra/segments/{gname}")));
             cfg["transportZoneUuid"] = json!("1b3a2f36-bfd1-443e-a0f6-4de01abc963e");
             cfg["transportZoneName"] = json!("nsx-overlay-transportzone");
         }
         let me = mo("DistributedVirtualPortgroup", &gid);
-        let mut obj = entity("DistributedVirtualPortgroup", &gname, mo("Folder", &ids.network_folder));
+        let mut obj = entity(
+            "DistributedVirtualPortgroup",
+            &gname,
+            mo("Folder", &ids.network_folder),
+        );
         obj.props.insert("key".into(), json!(key));
         obj.props.insert("config".into(), cfg);
-        obj.props.insert("portKeys".into(), json!((0..ports).map(|p| p.to_string()).collect::<Vec<_>>()));
+        obj.props.insert(
+            "portKeys".into(),
+            json!((0..ports).map(|p| p.to_string()).collect::<Vec<_>>()),
+        );
         obj.props.insert("summary".into(), json!({ "network": me, "name": escape_name(&gname), "accessible": true, "ipPoolName": "" }));
         obj.props.insert("host".into(), ids.host_refs());
         if uplink {
-            obj.props.insert("tag".into(), json!([{ "key": "SYSTEM/DVS.UPLINKPG" }]));
+            obj.props
+                .insert("tag".into(), json!([{ "key": "SYSTEM/DVS.UPLINKPG" }]));
             uplink_groups.push(me.clone());
         }
         ids.note_network(&gname, &gid);
@@ -140,7 +193,11 @@ pub fn switch(st: &mut State, ids: &Ids, w: &Value) -> Result<(), String> {
         .iter()
         .map(|(_, h)| json!({ "config": { "host": mo("HostSystem", h), "maxProxySwitchPorts": 1024, "vendorSpecificConfig": [], "backing": { "_t": "DistributedVirtualSwitchHostMemberPnicBacking" } }, "status": "up" }))
         .collect();
-    let mut obj = entity("VmwareDistributedVirtualSwitch", &name, mo("Folder", &ids.network_folder));
+    let mut obj = entity(
+        "VmwareDistributedVirtualSwitch",
+        &name,
+        mo("Folder", &ids.network_folder),
+    );
     let group_names: Vec<Value> = made.iter().map(|(_, n)| json!(escape_name(n))).collect();
     let mut cfg = json!({
         "_t": "VMwareDVSConfigInfo",
@@ -164,7 +221,10 @@ pub fn switch(st: &mut State, ids: &Ids, w: &Value) -> Result<(), String> {
     obj.props.insert("config".into(), cfg);
     obj.props.insert("portgroup".into(), json!(groups));
     st.objs.insert(id.clone(), obj);
-    st.add_child(&ids.network_folder, mo("VmwareDistributedVirtualSwitch", &id));
+    st.add_child(
+        &ids.network_folder,
+        mo("VmwareDistributedVirtualSwitch", &id),
+    );
     for (gid, _) in made {
         st.add_child(&ids.network_folder, mo("DistributedVirtualPortgroup", &gid));
     }
@@ -176,7 +236,11 @@ pub fn switch(st: &mut State, ids: &Ids, w: &Value) -> Result<(), String> {
 }
 
 fn push_host_net(st: &mut State, host: &str, field: &str, v: Value) {
-    if let Some(cfg) = st.objs.get_mut(host).and_then(|o| o.props.get_mut("config")) {
+    if let Some(cfg) = st
+        .objs
+        .get_mut(host)
+        .and_then(|o| o.props.get_mut("config"))
+    {
         match cfg["network"][field].as_array_mut() {
             Some(a) => a.push(v),
             None => cfg["network"][field] = json!([v]),
@@ -195,16 +259,36 @@ pub fn standard(st: &mut State, ids: &Ids, w: &Value) -> Result<(), String> {
     let mut obj = entity("Network", &name, mo("Folder", &ids.network_folder));
     let wanted: Vec<&str> = list(w, "hosts").iter().filter_map(Value::as_str).collect();
     let mut hosts = vec![];
-    for (hname, h) in ids.hosts.iter().filter(|(n, _)| wanted.is_empty() || wanted.contains(&n.as_str())) {
+    for (hname, h) in ids
+        .hosts
+        .iter()
+        .filter(|(n, _)| wanted.is_empty() || wanted.contains(&n.as_str()))
+    {
         hosts.push(mo("HostSystem", h));
         // Source: docs/vsphere-facts.md section 5: same-named portgroups may have different VLANs per host.
-        let vlan_id = w["vlan"].as_i64().or(w["vlan"][hname].as_i64()).unwrap_or(0);
+        let vlan_id = w["vlan"]
+            .as_i64()
+            .or(w["vlan"][hname].as_i64())
+            .unwrap_or(0);
         let pol = json!({ "security": { "allowPromiscuous": false, "macChanges": true, "forgedTransmits": true }, "shapingPolicy": { "enabled": false } });
         let pg = json!({ "key": format!("key-vim.host.PortGroup-{name}"), "vswitch": format!("key-vim.host.VirtualSwitch-{vswitch}"), "computedPolicy": pol, "spec": { "name": name, "vlanId": vlan_id, "vswitchName": vswitch, "policy": {} } });
         push_host_net(st, h, "portgroup", pg);
-        let known = st.objs.get(h).and_then(|o| o.props.get("config")).is_some_and(|c| list(&c["network"], "vswitch").iter().any(|v| v["name"] == vswitch.as_str()));
+        let known = st
+            .objs
+            .get(h)
+            .and_then(|o| o.props.get("config"))
+            .is_some_and(|c| {
+                list(&c["network"], "vswitch")
+                    .iter()
+                    .any(|v| v["name"] == vswitch.as_str())
+            });
         if !known {
-            push_host_net(st, h, "vswitch", json!({ "name": vswitch, "key": format!("key-vim.host.VirtualSwitch-{vswitch}"), "numPorts": 2560, "numPortsAvailable": 2540, "mtu": 1500, "spec": { "numPorts": 128, "mtu": 1500 } }));
+            push_host_net(
+                st,
+                h,
+                "vswitch",
+                json!({ "name": vswitch, "key": format!("key-vim.host.VirtualSwitch-{vswitch}"), "numPorts": 2560, "numPortsAvailable": 2540, "mtu": 1500, "spec": { "numPorts": 128, "mtu": 1500 } }),
+            );
         }
     }
     obj.props.insert("host".into(), json!(hosts));
@@ -224,7 +308,10 @@ pub fn opaque(st: &mut State, ids: &Ids, w: &Value) -> Result<(), String> {
     let id = st.id_of(w, "network-o");
     let mut obj = entity("OpaqueNetwork", &name, mo("Folder", &ids.network_folder));
     obj.props.insert("host".into(), ids.host_refs());
-    obj.props.insert("capability".into(), json!({ "networkReservationSupported": false }));
+    obj.props.insert(
+        "capability".into(),
+        json!({ "networkReservationSupported": false }),
+    );
     obj.props.insert("extraConfig".into(), json!([]));
     obj.props.insert(
         "summary".into(),

@@ -12,7 +12,9 @@ use std::time::Duration;
 
 /// Gives a virtual machine another power state, files included.
 pub fn set_power(st: &mut State, id: &str, state: &str) {
-    let Some(mut vm) = st.vms.get(id).cloned() else { return };
+    let Some(mut vm) = st.vms.get(id).cloned() else {
+        return;
+    };
     if state == "poweredOn" && vm.power != "poweredOn" {
         vm.boot_time = Some(now());
     }
@@ -47,10 +49,18 @@ pub fn power_task(inner: &Arc<Inner>, st: &mut State, vm: &Vm, method: &str, use
     let ms = st.cfg.power_ms + st.random() % (st.cfg.power_ms / 2 + 1);
     let finish: Finish = Box::new(move |st| {
         if template {
-            return Err(Fault::new("NotSupported", "The operation is not supported on the object: it is a template.", json!({})));
+            return Err(Fault::new(
+                "NotSupported",
+                "The operation is not supported on the object: it is a template.",
+                json!({}),
+            ));
         }
         if let Some((text, _)) = question {
-            return Err(Fault::new("QuestionPending", "The virtual machine is waiting for an answer to a question.", json!({ "text": text })));
+            return Err(Fault::new(
+                "QuestionPending",
+                "The virtual machine is waiting for an answer to a question.",
+                json!({ "text": text }),
+            ));
         }
         if !fits {
             return Err(Fault::power_state(to, &existing));
@@ -61,7 +71,15 @@ pub fn power_task(inner: &Arc<Inner>, st: &mut State, vm: &Vm, method: &str, use
         set_power(st, &id, to);
         Ok(None)
     });
-    tasks::start(inner, st, method, ("VirtualMachine", &vm.moid), user, ms, finish)
+    tasks::start(
+        inner,
+        st,
+        method,
+        ("VirtualMachine", &vm.moid),
+        user,
+        ms,
+        finish,
+    )
 }
 
 /// ShutdownGuest, RebootGuest: no task; the guest does it in its own time, or not.
@@ -75,10 +93,18 @@ pub fn guest(inner: &Arc<Inner>, st: &mut State, vm: &Vm, reboot: bool) -> Resul
         return Err(Fault::power_state(wanted, &vm.power));
     }
     if let Some((text, _)) = &vm.question {
-        return Err(Fault::new("QuestionPending", "The virtual machine is waiting for an answer to a question.", json!({ "text": text })));
+        return Err(Fault::new(
+            "QuestionPending",
+            "The virtual machine is waiting for an answer to a question.",
+            json!({ "text": text }),
+        ));
     }
     if !matches!(vm.tools.as_str(), "running" | "scripts") {
-        return Err(Fault::new("ToolsUnavailable", "Cannot complete operation because VMware Tools is not running in this virtual machine.", json!({})));
+        return Err(Fault::new(
+            "ToolsUnavailable",
+            "Cannot complete operation because VMware Tools is not running in this virtual machine.",
+            json!({}),
+        ));
     }
     if vm.ignores_shutdown {
         return Ok(());
@@ -92,7 +118,12 @@ pub fn guest(inner: &Arc<Inner>, st: &mut State, vm: &Vm, reboot: bool) -> Resul
     std::thread::spawn(move || {
         std::thread::sleep(wait);
         let mut st = inner.lock();
-        if st.generation == generation && st.vms.get(&id).is_some_and(|v| v.guest_state.is_some() && v.power == "poweredOn") {
+        if st.generation == generation
+            && st
+                .vms
+                .get(&id)
+                .is_some_and(|v| v.guest_state.is_some() && v.power == "poweredOn")
+        {
             if let Some(v) = st.vms.get_mut(&id) {
                 v.boot_time = Some(now());
             }
@@ -106,23 +137,58 @@ pub fn guest(inner: &Arc<Inner>, st: &mut State, vm: &Vm, reboot: bool) -> Resul
 /// ReconfigVM_Task for what this server changes: notes, name, the CD-ROM. Anything else is NotSupported, and names itself.
 pub fn reconfigure(inner: &Arc<Inner>, st: &mut State, vm: &Vm, spec: &Value, user: &str) -> Value {
     let known = ["_t", "annotation", "changeVersion", "name", "deviceChange"];
-    let extra: Vec<String> = spec.as_object().into_iter().flatten().map(|(k, _)| k.clone()).filter(|k| !known.contains(&k.as_str())).collect();
+    let extra: Vec<String> = spec
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(k, _)| k.clone())
+        .filter(|k| !known.contains(&k.as_str()))
+        .collect();
     let (id, spec) = (vm.moid.clone(), spec.clone());
     let finish: Finish = Box::new(move |st| {
         if !extra.is_empty() {
-            return Err(Fault::new("NotSupported", &format!("labsim does not change {} with ReconfigVM_Task", extra.join(", ")), json!({})));
+            return Err(Fault::new(
+                "NotSupported",
+                &format!(
+                    "labsim does not change {} with ReconfigVM_Task",
+                    extra.join(", ")
+                ),
+                json!({}),
+            ));
         }
-        let current = st.objs.get(&id).and_then(|o| o.props.get("config")).map(|c| c["changeVersion"].clone());
+        let current = st
+            .objs
+            .get(&id)
+            .and_then(|o| o.props.get("config"))
+            .map(|c| c["changeVersion"].clone());
         if spec["changeVersion"].is_string() && current.as_ref() != Some(&spec["changeVersion"]) {
-            return Err(Fault::new("ConcurrentAccess", "The virtual machine's configuration has been changed meanwhile.", json!({})));
+            return Err(Fault::new(
+                "ConcurrentAccess",
+                "The virtual machine's configuration has been changed meanwhile.",
+                json!({}),
+            ));
         }
-        let mut vm = st.vms.get(&id).cloned().ok_or_else(|| Fault::not_found("VirtualMachine", &id))?;
+        let mut vm = st
+            .vms
+            .get(&id)
+            .cloned()
+            .ok_or_else(|| Fault::not_found("VirtualMachine", &id))?;
         for c in spec["deviceChange"].as_array().into_iter().flatten() {
             let dev = &c["device"];
             if c["operation"] != "edit" || dev["_t"] != "VirtualCdrom" || vm.cdrom.is_none() {
-                return Err(Fault::new("NotSupported", "labsim edits no device but the CD-ROM drive", json!({})));
+                return Err(Fault::new(
+                    "NotSupported",
+                    "labsim edits no device but the CD-ROM drive",
+                    json!({}),
+                ));
             }
-            vm.cdrom = Some((dev["backing"]["fileName"].as_str().unwrap_or("").to_string(), dev["connectable"]["connected"] == json!(true)));
+            vm.cdrom = Some((
+                dev["backing"]["fileName"]
+                    .as_str()
+                    .unwrap_or("")
+                    .to_string(),
+                dev["connectable"]["connected"] == json!(true),
+            ));
             vm.tools_iso = false;
         }
         // Source: docs/vsphere-facts.md section 10: an empty string clears, unset leaves.
@@ -130,66 +196,143 @@ pub fn reconfigure(inner: &Arc<Inner>, st: &mut State, vm: &Vm, spec: &Value, us
             vm.annotation = a.into();
         }
         if let Some(n) = spec["name"].as_str() {
-            vm.name = n.replace("%2f", "/").replace("%5c", "\\").replace("%25", "%");
+            vm.name = n
+                .replace("%2f", "/")
+                .replace("%5c", "\\")
+                .replace("%25", "%");
         }
         st.vms.insert(id.clone(), vm);
         refresh_vm(st, &id);
         relink(st);
         Ok(None)
     });
-    tasks::start(inner, st, "ReconfigVM_Task", ("VirtualMachine", &vm.moid), user, 40, finish)
+    tasks::start(
+        inner,
+        st,
+        "ReconfigVM_Task",
+        ("VirtualMachine", &vm.moid),
+        user,
+        40,
+        finish,
+    )
 }
 
 /// CreateSnapshot_Task.
-pub fn create_snapshot(inner: &Arc<Inner>, st: &mut State, vm: &Vm, args: &Value, user: &str, seed: u64) -> Value {
+pub fn create_snapshot(
+    inner: &Arc<Inner>,
+    st: &mut State,
+    vm: &Vm,
+    args: &Value,
+    user: &str,
+    seed: u64,
+) -> Value {
     let (id, ms) = (vm.moid.clone(), st.cfg.snapshot_ms);
-    let (name, description) = (args["name"].as_str().unwrap_or("").to_string(), args["description"].as_str().unwrap_or("").to_string());
+    let (name, description) = (
+        args["name"].as_str().unwrap_or("").to_string(),
+        args["description"].as_str().unwrap_or("").to_string(),
+    );
     let finish: Finish = Box::new(move |st| {
-        let mut vm = st.vms.get(&id).cloned().ok_or_else(|| Fault::not_found("VirtualMachine", &id))?;
-        if let Some(d) = vm.disks.iter().find(|d| d.sharing != "sharingNone" || (d.rdm.as_deref() == Some("physicalMode") && !d.mode.starts_with("independent"))) {
-            return Err(Fault::new("SnapshotFault", &format!("Hard disk {} cannot take part in a snapshot.", d.n), json!({})));
+        let mut vm = st
+            .vms
+            .get(&id)
+            .cloned()
+            .ok_or_else(|| Fault::not_found("VirtualMachine", &id))?;
+        if let Some(d) = vm.disks.iter().find(|d| {
+            d.sharing != "sharingNone"
+                || (d.rdm.as_deref() == Some("physicalMode") && !d.mode.starts_with("independent"))
+        }) {
+            return Err(Fault::new(
+                "SnapshotFault",
+                &format!("Hard disk {} cannot take part in a snapshot.", d.n),
+                json!({}),
+            ));
         }
         let snap = st.new_id("snapshot");
         vms::add_snapshot(&mut vm, snap.clone(), &name, &description, &now());
         files::create_all(st, &without_disks(&vm), seed).map_err(io)?;
-        for d in vm.disks.iter().filter(|d| !d.mode.starts_with("independent")) {
+        for d in vm
+            .disks
+            .iter()
+            .filter(|d| !d.mode.starts_with("independent"))
+        {
             files::create_layer(st, d, d.layers.len() - 1, seed).map_err(io)?;
         }
         files::write_texts(st, &vm).map_err(io)?;
         files::sync_runtime(st, &mut vm).map_err(io)?;
         st.vms.insert(id.clone(), vm);
-        Ok(Some(json!({ "$p": ["VirtualMachineSnapshot", false, mo("VirtualMachineSnapshot", &snap)] })))
+        Ok(Some(
+            json!({ "$p": ["VirtualMachineSnapshot", false, mo("VirtualMachineSnapshot", &snap)] }),
+        ))
     });
-    tasks::start(inner, st, "CreateSnapshot_Task", ("VirtualMachine", &vm.moid), user, ms, finish)
+    tasks::start(
+        inner,
+        st,
+        "CreateSnapshot_Task",
+        ("VirtualMachine", &vm.moid),
+        user,
+        ms,
+        finish,
+    )
 }
 
 /// The virtual machine without disks: its small files only.
 fn without_disks(vm: &Vm) -> Vm {
-    Vm { disks: vec![], ..vm.clone() }
+    Vm {
+        disks: vec![],
+        ..vm.clone()
+    }
 }
 
 /// RemoveSnapshot_Task (one, perhaps with those below it) and RemoveAllSnapshots_Task (`which` is `None`).
-pub fn remove_snapshots(inner: &Arc<Inner>, st: &mut State, vm: &Vm, which: Option<(&str, bool)>, method: &str, user: &str) -> Value {
+pub fn remove_snapshots(
+    inner: &Arc<Inner>,
+    st: &mut State,
+    vm: &Vm,
+    which: Option<(&str, bool)>,
+    method: &str,
+    user: &str,
+) -> Value {
     let (id, ms) = (vm.moid.clone(), st.cfg.snapshot_ms);
     let which = which.map(|(s, children)| (s.to_string(), children));
     let finish: Finish = Box::new(move |st| {
-        let mut vm = st.vms.get(&id).cloned().ok_or_else(|| Fault::not_found("VirtualMachine", &id))?;
+        let mut vm = st
+            .vms
+            .get(&id)
+            .cloned()
+            .ok_or_else(|| Fault::not_found("VirtualMachine", &id))?;
         let range = match &which {
             None => 0..vm.snaps.len(),
             Some((s, children)) => {
-                let i = vm.snaps.iter().position(|x| x.moid == *s).ok_or_else(|| Fault::not_found("VirtualMachineSnapshot", s))?;
+                let i = vm
+                    .snaps
+                    .iter()
+                    .position(|x| x.moid == *s)
+                    .ok_or_else(|| Fault::not_found("VirtualMachineSnapshot", s))?;
                 i..if *children { vm.snaps.len() } else { i + 1 }
             }
         };
         for i in range.rev() {
             let snap = vm.snaps.remove(i);
             let ending = format!("-Snapshot{}.vmsn", snap.id);
-            let root = |ds: &str| st.stores.get(ds).map(|s| s.root.clone()).unwrap_or_default();
-            let _ = std::fs::remove_file(root(&vm.ds).join(&vm.dir).join(files::aux_name(&vm, &ending)));
+            let root = |ds: &str| {
+                st.stores
+                    .get(ds)
+                    .map(|s| s.root.clone())
+                    .unwrap_or_default()
+            };
+            let _ = std::fs::remove_file(
+                root(&vm.ds)
+                    .join(&vm.dir)
+                    .join(files::aux_name(&vm, &ending)),
+            );
             vm.aux.retain(|a| *a != ending);
             files::unlock(st, &vm);
             for d in vm.disks.iter_mut().filter(|d| d.layers.len() > i + 1) {
-                let kind = st.stores.get(&d.ds).map(|s| s.kind.clone()).unwrap_or_default();
+                let kind = st
+                    .stores
+                    .get(&d.ds)
+                    .map(|s| s.kind.clone())
+                    .unwrap_or_default();
                 let data = root(&d.ds).join(files::extent(d, i + 1, &kind));
                 let descriptor = root(&d.ds).join(d.layers.remove(i + 1));
                 let _ = std::fs::remove_file(data);
@@ -201,5 +344,13 @@ pub fn remove_snapshots(inner: &Arc<Inner>, st: &mut State, vm: &Vm, which: Opti
         st.vms.insert(id.clone(), vm);
         Ok(None)
     });
-    tasks::start(inner, st, method, ("VirtualMachine", &vm.moid), user, ms, finish)
+    tasks::start(
+        inner,
+        st,
+        method,
+        ("VirtualMachine", &vm.moid),
+        user,
+        ms,
+        finish,
+    )
 }

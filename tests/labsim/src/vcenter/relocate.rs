@@ -34,21 +34,36 @@ pub fn target(st: &State, vm: &Vm, spec: &Value) -> Result<Target, Fault> {
         }
     };
     for k in ["service", "deviceChange", "cryptoSpec", "folder"] {
-        if spec.get(k).is_some_and(|v| !v.is_null() && v.as_array().is_none_or(|a| !a.is_empty())) {
-            return Err(Fault::new("NotSupported", &format!("labsim does not relocate with spec.{k}"), json!({})));
+        if spec
+            .get(k)
+            .is_some_and(|v| !v.is_null() && v.as_array().is_none_or(|a| !a.is_empty()))
+        {
+            return Err(Fault::new(
+                "NotSupported",
+                &format!("labsim does not relocate with spec.{k}"),
+                json!({}),
+            ));
         }
     }
     let ds = known(&spec["datastore"])?;
     let host = known(&spec["host"])?.unwrap_or_else(|| vm.host.clone());
     let pool = known(&spec["pool"])?.unwrap_or_else(|| vm.pool.clone());
     let home = ds.clone().unwrap_or_else(|| vm.ds.clone());
-    let mut t = Target { home, disks: BTreeMap::new(), thin: BTreeMap::new(), host, pool };
+    let mut t = Target {
+        home,
+        disks: BTreeMap::new(),
+        thin: BTreeMap::new(),
+        host,
+        pool,
+    };
     for d in &vm.disks {
-        t.disks.insert(d.key, ds.clone().unwrap_or_else(|| d.ds.clone()));
+        t.disks
+            .insert(d.key, ds.clone().unwrap_or_else(|| d.ds.clone()));
     }
     for l in spec["disk"].as_array().into_iter().flatten() {
         let key = l["diskId"].as_i64().unwrap_or(-1);
-        let to = known(&l["datastore"])?.ok_or_else(|| Fault::invalid_argument("spec.disk.datastore"))?;
+        let to = known(&l["datastore"])?
+            .ok_or_else(|| Fault::invalid_argument("spec.disk.datastore"))?;
         if t.disks.insert(key, to).is_none() {
             return Err(Fault::invalid_argument("spec.disk.diskId"));
         }
@@ -57,8 +72,14 @@ pub fn target(st: &State, vm: &Vm, spec: &Value) -> Result<Target, Fault> {
         }
     }
     match spec["transform"].as_str() {
-        Some("sparse") => vm.disks.iter().for_each(|d| _ = t.thin.entry(d.key).or_insert(true)),
-        Some("flat") => vm.disks.iter().for_each(|d| _ = t.thin.entry(d.key).or_insert(false)),
+        Some("sparse") => vm
+            .disks
+            .iter()
+            .for_each(|d| _ = t.thin.entry(d.key).or_insert(true)),
+        Some("flat") => vm
+            .disks
+            .iter()
+            .for_each(|d| _ = t.thin.entry(d.key).or_insert(false)),
         _ => {}
     }
     Ok(t)
@@ -76,15 +97,34 @@ pub fn check(st: &State, vm: &Vm, t: &Target) -> (Vec<Fault>, Vec<Fault>) {
         errors.push(not_supported("The operation is not supported on the object: a template's files are moved after MarkAsVirtualMachine."));
     }
     if vm.connection != "connected" {
-        errors.push(Fault::new("InvalidState", &format!("The operation is not allowed in the current connection state ({}).", vm.connection), json!({})));
+        errors.push(Fault::new(
+            "InvalidState",
+            &format!(
+                "The operation is not allowed in the current connection state ({}).",
+                vm.connection
+            ),
+            json!({}),
+        ));
     }
     if let Some((text, _)) = &vm.question {
-        errors.push(Fault::new("QuestionPending", "The virtual machine is waiting for an answer to a question.", json!({ "text": text })));
+        errors.push(Fault::new(
+            "QuestionPending",
+            "The virtual machine is waiting for an answer to a question.",
+            json!({ "text": text }),
+        ));
     }
     if vm.tools_iso {
-        errors.push(Fault::new("ToolsInstallationInProgress", "Cannot migrate while VMware Tools is being installed or upgraded.", json!({})));
+        errors.push(Fault::new(
+            "ToolsInstallationInProgress",
+            "Cannot migrate while VMware Tools is being installed or upgraded.",
+            json!({}),
+        ));
     }
-    let moved: Vec<&Disk> = vm.disks.iter().filter(|d| t.disks.get(&d.key) != Some(&d.ds)).collect();
+    let moved: Vec<&Disk> = vm
+        .disks
+        .iter()
+        .filter(|d| t.disks.get(&d.key) != Some(&d.ds))
+        .collect();
     let on = vm.power == "poweredOn";
     let mut need: BTreeMap<&str, u64> = BTreeMap::new();
     for d in &moved {
@@ -93,48 +133,116 @@ pub fn check(st: &State, vm: &Vm, t: &Target) -> (Vec<Fault>, Vec<Fault>) {
         let label = format!("Hard disk {}", d.n);
         if d.rdm.is_some() && store.is_some_and(|s| s.kind.starts_with("NFS")) {
             let name = store.map(|s| s.name.clone()).unwrap_or_default();
-            let msg = format!("Virtual disk '{label}' is a mapped direct-access LUN, which is not supported on the datastore '{name}'.");
-            errors.push(Fault::new("RDMNotSupportedOnDatastore", &msg, json!({ "device": label, "datastore": mo("Datastore", to), "datastoreName": name })));
+            let msg = format!(
+                "Virtual disk '{label}' is a mapped direct-access LUN, which is not supported on the datastore '{name}'."
+            );
+            errors.push(Fault::new(
+                "RDMNotSupportedOnDatastore",
+                &msg,
+                json!({ "device": label, "datastore": mo("Datastore", to), "datastoreName": name }),
+            ));
         }
         if on && d.mode == "independent_nonpersistent" {
             errors.push(Fault::new("IndependentDiskVMotionNotSupported", &format!("Virtual disk '{label}' is in independent nonpersistent mode and cannot be moved while powered on."), json!({})));
         }
         if on && d.sharing != "sharingNone" {
-            errors.push(Fault::new("DiskNotSupported", &format!("Virtual disk '{label}' is shared and cannot be moved while powered on."), json!({ "disk": d.key })));
+            errors.push(Fault::new(
+                "DiskNotSupported",
+                &format!("Virtual disk '{label}' is shared and cannot be moved while powered on."),
+                json!({ "disk": d.key }),
+            ));
         }
         if d.rdm.is_none() {
             *need.entry(to).or_default() += d.bytes;
         }
     }
-    let mut stores: Vec<&String> = t.disks.values().chain([&t.home]).filter(|s| **s != vm.ds || vm.disks.iter().any(|d| t.disks.get(&d.key) == Some(s) && d.ds != **s)).collect();
+    let mut stores: Vec<&String> = t
+        .disks
+        .values()
+        .chain([&t.home])
+        .filter(|s| {
+            **s != vm.ds
+                || vm
+                    .disks
+                    .iter()
+                    .any(|d| t.disks.get(&d.key) == Some(s) && d.ds != **s)
+        })
+        .collect();
     stores.sort();
     stores.dedup();
     for id in stores {
         let Some(s) = st.stores.get(id) else {
-            errors.push(Fault::new("InvalidDatastore", "The datastore is not valid.", json!({})));
+            errors.push(Fault::new(
+                "InvalidDatastore",
+                "The datastore is not valid.",
+                json!({}),
+            ));
             continue;
         };
         let fields = json!({ "datastore": mo("Datastore", id), "name": s.name });
         if !s.accessible {
-            errors.push(Fault::new("InaccessibleDatastore", &format!("The datastore '{}' is not accessible.", s.name), fields));
+            errors.push(Fault::new(
+                "InaccessibleDatastore",
+                &format!("The datastore '{}' is not accessible.", s.name),
+                fields,
+            ));
         } else if s.maintenance != "normal" {
-            errors.push(Fault::new("InvalidDatastore", &format!("The datastore '{}' is in maintenance mode.", s.name), fields));
+            errors.push(Fault::new(
+                "InvalidDatastore",
+                &format!("The datastore '{}' is in maintenance mode.", s.name),
+                fields,
+            ));
         } else if !s.hosts.contains(&t.host) {
-            errors.push(Fault::new("InvalidDatastore", &format!("The datastore '{}' is not mounted on the host.", s.name), fields));
+            errors.push(Fault::new(
+                "InvalidDatastore",
+                &format!("The datastore '{}' is not mounted on the host.", s.name),
+                fields,
+            ));
         } else if s.access != "readWrite" {
-            let host = st.objs.get(&t.host).and_then(|o| o.props.get("name")).cloned().unwrap_or_default();
+            let host = st
+                .objs
+                .get(&t.host)
+                .and_then(|o| o.props.get("name"))
+                .cloned()
+                .unwrap_or_default();
             let mut f = fields;
             f["host"] = host;
-            errors.push(Fault::new("DatastoreNotWritableOnHost", &format!("The datastore '{}' is read-only on the host.", s.name), f));
+            errors.push(Fault::new(
+                "DatastoreNotWritableOnHost",
+                &format!("The datastore '{}' is read-only on the host.", s.name),
+                f,
+            ));
         }
-        let free = st.objs.get(id).and_then(|o| o.props.get("summary")).and_then(|s| s["freeSpace"].as_u64()).unwrap_or(0);
+        let free = st
+            .objs
+            .get(id)
+            .and_then(|o| o.props.get("summary"))
+            .and_then(|s| s["freeSpace"].as_u64())
+            .unwrap_or(0);
         if need.get(id.as_str()).copied().unwrap_or(0) > free {
-            errors.push(Fault::new("NoDiskSpace", &format!("Insufficient disk space on datastore '{}'.", s.name), json!({ "file": "", "datastore": s.name })));
+            errors.push(Fault::new(
+                "NoDiskSpace",
+                &format!("Insufficient disk space on datastore '{}'.", s.name),
+                json!({ "file": "", "datastore": s.name }),
+            ));
         }
     }
-    if on && vm.cdrom.as_ref().is_some_and(|(iso, connected)| *connected && !iso.is_empty()) {
-        let inner = Fault::new("VirtualHardwareCompatibilityIssue", "Device 'CD/DVD drive 1' uses a backing that the target may not see.", json!({}));
-        warnings.push(Fault::new("DisallowedMigrationDeviceAttached", "Device 'CD/DVD drive 1' uses an image that is not moved along.", json!({ "fault": inner.0 })));
+    if on
+        && vm
+            .cdrom
+            .as_ref()
+            .is_some_and(|(iso, connected)| *connected && !iso.is_empty())
+    {
+        let inner = Fault::new(
+            "VirtualHardwareCompatibilityIssue",
+            "Device 'CD/DVD drive 1' uses a backing that the target may not see.",
+            json!({}),
+        );
+        warnings.push(Fault::new(
+            "DisallowedMigrationDeviceAttached",
+            "Device 'CD/DVD drive 1' uses an image that is not moved along.",
+            json!({ "fault": inner.0 }),
+        ));
     }
     (errors, warnings)
 }
@@ -151,20 +259,49 @@ pub fn start_check(inner: &Arc<Inner>, st: &mut State, vm: &Vm, t: &Target, user
         r["warning"] = json!(faults(warnings));
     }
     let result = json!({ "$p": ["CheckResult", true, [r]] });
-    tasks::start(inner, st, "CheckRelocate_Task", ("VirtualMachine", &vm.moid), user, 40, Box::new(move |_| Ok(Some(result))))
+    tasks::start(
+        inner,
+        st,
+        "CheckRelocate_Task",
+        ("VirtualMachine", &vm.moid),
+        user,
+        40,
+        Box::new(move |_| Ok(Some(result))),
+    )
 }
 
 /// RelocateVM_Task: makes the task, works in the background.
 pub fn start(inner: &Arc<Inner>, st: &mut State, vm: &Vm, t: Target, user: &str) -> Value {
-    let id = tasks::create(st, "RelocateVM_Task", ("VirtualMachine", &vm.moid), user, true);
-    let mut touched: Vec<String> = vm.disks.iter().filter(|d| t.disks.get(&d.key) != Some(&d.ds)).flat_map(|d| [d.ds.clone(), t.disks.get(&d.key).cloned().unwrap_or_default()]).collect();
+    let id = tasks::create(
+        st,
+        "RelocateVM_Task",
+        ("VirtualMachine", &vm.moid),
+        user,
+        true,
+    );
+    let mut touched: Vec<String> = vm
+        .disks
+        .iter()
+        .filter(|d| t.disks.get(&d.key) != Some(&d.ds))
+        .flat_map(|d| {
+            [
+                d.ds.clone(),
+                t.disks.get(&d.key).cloned().unwrap_or_default(),
+            ]
+        })
+        .collect();
     if t.home != vm.ds {
         touched.extend([vm.ds.clone(), t.home.clone()]);
     }
     touched.sort();
     touched.dedup();
     tasks::update(st, &id, |k| k.datastores = touched);
-    let (inner, generation, task, moid) = (Arc::clone(inner), st.generation, id.clone(), vm.moid.clone());
+    let (inner, generation, task, moid) = (
+        Arc::clone(inner),
+        st.generation,
+        id.clone(),
+        vm.moid.clone(),
+    );
     std::thread::spawn(move || {
         let result = work(&inner, generation, &task, &moid, &t);
         let mut st = inner.lock();
@@ -183,7 +320,13 @@ pub fn start(inner: &Arc<Inner>, st: &mut State, vm: &Vm, t: Target, user: &str)
     mo("Task", &id)
 }
 
-fn work(inner: &Inner, generation: u64, task: &str, moid: &str, t: &Target) -> Result<(), Option<Fault>> {
+fn work(
+    inner: &Inner,
+    generation: u64,
+    task: &str,
+    moid: &str,
+    t: &Target,
+) -> Result<(), Option<Fault>> {
     // Queued while too many relocations work on one of the datastores.
     // Source: docs/vsphere-facts.md section 3, "Concurrency".
     let ms = loop {
@@ -191,34 +334,69 @@ fn work(inner: &Inner, generation: u64, task: &str, moid: &str, t: &Target) -> R
         if st.generation != generation {
             return Err(None);
         }
-        let mine = st.tasks.iter().find(|k| k.id == task).cloned().ok_or(None)?;
+        let mine = st
+            .tasks
+            .iter()
+            .find(|k| k.id == task)
+            .cloned()
+            .ok_or(None)?;
         if mine.cancelled {
             return Err(Some(tasks::canceled()));
         }
         let limit = st.cfg.relocate_per_datastore;
-        let busy = mine.datastores.iter().any(|d| st.tasks.iter().filter(|k| k.method == "RelocateVM_Task" && k.state == "running" && k.datastores.contains(d)).count() >= limit);
+        let busy = mine.datastores.iter().any(|d| {
+            st.tasks
+                .iter()
+                .filter(|k| {
+                    k.method == "RelocateVM_Task"
+                        && k.state == "running"
+                        && k.datastores.contains(d)
+                })
+                .count()
+                >= limit
+        });
         if !busy {
             tasks::update(&mut st, task, |k| {
                 k.state = "running";
                 k.started_at = Some(now());
             });
             inner.cond.notify_all();
-            let vm = st.vms.get(moid).cloned().ok_or_else(|| Some(Fault::not_found("VirtualMachine", moid)))?;
-            if let (Some(first), _) = { let (e, w) = check(&st, &vm, t); (e.into_iter().next(), w) } {
+            let vm = st
+                .vms
+                .get(moid)
+                .cloned()
+                .ok_or_else(|| Some(Fault::not_found("VirtualMachine", moid)))?;
+            if let (Some(first), _) = {
+                let (e, w) = check(&st, &vm, t);
+                (e.into_iter().next(), w)
+            } {
                 drop(st);
                 std::thread::sleep(Duration::from_millis(60));
                 return Err(Some(first));
             }
-            let bytes: u64 = vm.disks.iter().filter(|d| t.disks.get(&d.key) != Some(&d.ds)).map(|d| d.bytes).sum();
+            let bytes: u64 = vm
+                .disks
+                .iter()
+                .filter(|d| t.disks.get(&d.key) != Some(&d.ds))
+                .map(|d| d.bytes)
+                .sum();
             // Durations vary by seed.
             let jitter = st.random() % 100;
-            break st.cfg.relocate_min_ms + jitter + bytes.saturating_mul(1000) / st.cfg.relocate_bytes_per_s;
+            break st.cfg.relocate_min_ms
+                + jitter
+                + bytes.saturating_mul(1000) / st.cfg.relocate_bytes_per_s;
         }
         drop(st);
         std::thread::sleep(Duration::from_millis(25));
     };
     tasks::run_clock(inner, generation, task, ms)?;
-    let io = |e: std::io::Error| Some(Fault::new("CannotAccessFile", &format!("labsim could not move the files: {e}"), json!({ "file": "" })));
+    let io = |e: std::io::Error| {
+        Some(Fault::new(
+            "CannotAccessFile",
+            &format!("labsim could not move the files: {e}"),
+            json!({ "file": "" }),
+        ))
+    };
     let (old, mut mv, copy) = {
         let mut st = inner.lock();
         if st.generation != generation {
@@ -232,9 +410,18 @@ fn work(inner: &Inner, generation: u64, task: &str, moid: &str, t: &Target) -> R
                 "never" => false,
                 _ => st.random() & 1 == 0,
             };
-        let mut mv = files::plan_move(&st, &vm, &t.home, &|d| t.disks.get(&d.key).cloned().unwrap_or_else(|| d.ds.clone()), rename);
+        let mut mv = files::plan_move(
+            &st,
+            &vm,
+            &t.home,
+            &|d| t.disks.get(&d.key).cloned().unwrap_or_else(|| d.ds.clone()),
+            rename,
+        );
         for d in &mut mv.vm.disks {
-            let nfs = st.stores.get(&d.ds).is_some_and(|s| s.kind.starts_with("NFS"));
+            let nfs = st
+                .stores
+                .get(&d.ds)
+                .is_some_and(|s| s.kind.starts_with("NFS"));
             if let Some(thin) = t.thin.get(&d.key).filter(|_| !nfs) {
                 d.thin = *thin;
             }
@@ -243,7 +430,11 @@ fn work(inner: &Inner, generation: u64, task: &str, moid: &str, t: &Target) -> R
         if copy {
             // The folders are taken before the lock is given back.
             let home = st.stores.get(&mv.vm.ds).map(|s| s.root.join(&mv.vm.dir));
-            let dirs = home.into_iter().chain(mv.copies.iter().filter_map(|(_, b)| b.parent().map(Into::into)));
+            let dirs = home.into_iter().chain(
+                mv.copies
+                    .iter()
+                    .filter_map(|(_, b)| b.parent().map(Into::into)),
+            );
             for d in dirs {
                 std::fs::create_dir_all(d).map_err(io)?;
             }
@@ -261,7 +452,12 @@ fn work(inner: &Inner, generation: u64, task: &str, moid: &str, t: &Target) -> R
     }
     // What was changed meanwhile (notes, power by the guest) is kept; only places and names are new.
     let mut vm = st.vms.get(moid).cloned().ok_or(None)?;
-    (vm.ds, vm.dir, vm.stem, vm.disks) = (mv.vm.ds.clone(), mv.vm.dir.clone(), mv.vm.stem.clone(), mv.vm.disks.clone());
+    (vm.ds, vm.dir, vm.stem, vm.disks) = (
+        mv.vm.ds.clone(),
+        mv.vm.dir.clone(),
+        mv.vm.stem.clone(),
+        mv.vm.disks.clone(),
+    );
     vm.host.clone_from(&t.host);
     vm.pool.clone_from(&t.pool);
     if copy {
@@ -277,5 +473,7 @@ fn work(inner: &Inner, generation: u64, task: &str, moid: &str, t: &Target) -> R
 
 /// The id of the datastore that a spec names, for the request log.
 pub fn spec_note(spec: &Value) -> String {
-    mo_id(&spec["datastore"]).map(|d| format!(" to {d}")).unwrap_or_default()
+    mo_id(&spec["datastore"])
+        .map(|d| format!(" to {d}"))
+        .unwrap_or_default()
 }

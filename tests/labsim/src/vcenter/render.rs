@@ -23,7 +23,11 @@ fn guest_names(id: &str) -> (String, &'static str) {
         "winXPProGuest" => "Microsoft Windows XP Professional (32-bit)",
         other => other,
     };
-    let family = if id.starts_with("win") { "windowsGuest" } else { "linuxGuest" };
+    let family = if id.starts_with("win") {
+        "windowsGuest"
+    } else {
+        "linuxGuest"
+    };
     (full.into(), family)
 }
 
@@ -33,7 +37,8 @@ fn config(st: &State, vm: &Vm, full: &str) -> Value {
     let home = ds_path(st, &vm.ds, &format!("{}/", vm.dir));
     let mut boot = json!({ "bootDelay": 0, "enterBIOSSetup": false, "efiSecureBootEnabled": vm.secure_boot, "bootRetryEnabled": false, "bootRetryDelay": 10000, "networkBootProtocol": "ipv4" });
     if let Some(key) = vm.boot_disk {
-        boot["bootOrder"] = json!([{ "_t": "VirtualMachineBootOptionsBootableDiskDevice", "deviceKey": key }]);
+        boot["bootOrder"] =
+            json!([{ "_t": "VirtualMachineBootOptionsBootableDiskDevice", "deviceKey": key }]);
     }
     let installed = vm.tools != "not_installed";
     let mut stores: Vec<&String> = vm.disks.iter().map(|d| &d.ds).chain([&vm.ds]).collect();
@@ -154,10 +159,22 @@ fn guest(st: &State, vm: &Vm, full: &str, family: &str) -> Value {
     let on = vm.power == "poweredOn";
     let up = on && matches!(vm.tools.as_str(), "running" | "scripts");
     let (status, version_status, running) = match (vm.tools.as_str(), on) {
-        ("not_installed", _) => ("toolsNotInstalled", "guestToolsNotInstalled", "guestToolsNotRunning"),
-        ("scripts", true) => ("toolsOk", "guestToolsUnmanaged", "guestToolsExecutingScripts"),
+        ("not_installed", _) => (
+            "toolsNotInstalled",
+            "guestToolsNotInstalled",
+            "guestToolsNotRunning",
+        ),
+        ("scripts", true) => (
+            "toolsOk",
+            "guestToolsUnmanaged",
+            "guestToolsExecutingScripts",
+        ),
         ("running", true) => ("toolsOk", "guestToolsUnmanaged", "guestToolsRunning"),
-        _ => ("toolsNotRunning", "guestToolsUnmanaged", "guestToolsNotRunning"),
+        _ => (
+            "toolsNotRunning",
+            "guestToolsUnmanaged",
+            "guestToolsNotRunning",
+        ),
     };
     let mut g = json!({
         "toolsStatus": status,
@@ -206,7 +223,9 @@ fn snapshot(vm: &Vm) -> Option<Value> {
         }
         tree = node;
     }
-    Some(json!({ "currentSnapshot": mo("VirtualMachineSnapshot", &last.moid), "rootSnapshotList": [tree] }))
+    Some(
+        json!({ "currentSnapshot": mo("VirtualMachineSnapshot", &last.moid), "rootSnapshotList": [tree] }),
+    )
 }
 
 /// Sets a property path in a tree, making what is missing; null removes.
@@ -219,7 +238,11 @@ pub fn set_path(props: &mut Map<String, Value>, path: &str, v: &Value) {
         }
         return;
     };
-    if let Some(map) = props.entry(first).or_insert_with(|| json!({})).as_object_mut() {
+    if let Some(map) = props
+        .entry(first)
+        .or_insert_with(|| json!({}))
+        .as_object_mut()
+    {
         set_path(map, rest, v);
     }
 }
@@ -233,8 +256,19 @@ pub fn vm_object(st: &State, vm: &Vm) -> Obj {
     let run = runtime(vm);
     let g = guest(st, vm, &full, family);
     let lay = layout(st, vm);
-    let mut stores: Vec<String> = vm.disks.iter().map(|d| d.ds.clone()).chain([vm.ds.clone()]).collect();
-    if let Some(ds) = cfg["hardware"]["device"].as_array().into_iter().flatten().filter(|d| d["_t"] == "VirtualCdrom").find_map(|d| d["backing"]["datastore"]["$mo"][1].as_str()) {
+    let mut stores: Vec<String> = vm
+        .disks
+        .iter()
+        .map(|d| d.ds.clone())
+        .chain([vm.ds.clone()])
+        .collect();
+    if let Some(ds) = cfg["hardware"]["device"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|d| d["_t"] == "VirtualCdrom")
+        .find_map(|d| d["backing"]["datastore"]["$mo"][1].as_str())
+    {
         stores.push(ds.into());
     }
     stores.sort();
@@ -242,8 +276,16 @@ pub fn vm_object(st: &State, vm: &Vm) -> Obj {
     let mut nets: Vec<&String> = vm.nics.iter().map(|n| &n.network).collect();
     nets.sort();
     nets.dedup();
-    let net_refs: Vec<Value> = nets.iter().map(|n| mo(st.objs.get(*n).map_or("Network", |o| o.ty.as_str()), n)).collect();
-    let committed: u64 = lay["file"].as_array().into_iter().flatten().filter_map(|f| f["size"].as_u64()).sum();
+    let net_refs: Vec<Value> = nets
+        .iter()
+        .map(|n| mo(st.objs.get(*n).map_or("Network", |o| o.ty.as_str()), n))
+        .collect();
+    let committed: u64 = lay["file"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|f| f["size"].as_u64())
+        .sum();
     let usage: Vec<Value> = stores
         .iter()
         .map(|s| {
@@ -304,7 +346,15 @@ pub fn vm_object(st: &State, vm: &Vm) -> Obj {
     }
     if !readable {
         // Source: docs/vsphere-facts.md section 2, "VM states without config".
-        for p in ["config", "layoutEx", "storage", "resourcePool", "guest", "snapshot", "capability"] {
+        for p in [
+            "config",
+            "layoutEx",
+            "storage",
+            "resourcePool",
+            "guest",
+            "snapshot",
+            "capability",
+        ] {
             props[p] = Value::Null;
         }
         let path = summary["config"]["vmPathName"].clone();
@@ -322,30 +372,53 @@ pub fn vm_object(st: &State, vm: &Vm) -> Obj {
     for (path, v) in &vm.overrides {
         set_path(&mut props, path, v);
     }
-    Obj { ty: "VirtualMachine".into(), props }
+    Obj {
+        ty: "VirtualMachine".into(),
+        props,
+    }
 }
 
 fn capability() -> Value {
-    let names = super::types::Types::get().data("VirtualMachineCapability").unwrap_or_default();
+    let names = super::types::Types::get()
+        .data("VirtualMachineCapability")
+        .unwrap_or_default();
     let yes: Map<String, Value> = names
         .iter()
         .filter(|p| p.ty == "bool")
-        .map(|p| (p.name.clone(), json!(!matches!(p.name.as_str(), "recordReplaySupported" | "sevSupported" | "sevSnpSupported" | "tdxSupported"))))
+        .map(|p| {
+            (
+                p.name.clone(),
+                json!(!matches!(
+                    p.name.as_str(),
+                    "recordReplaySupported" | "sevSupported" | "sevSnpSupported" | "tdxSupported"
+                )),
+            )
+        })
         .collect();
     Value::Object(yes)
 }
 
 /// Renders a virtual machine anew, with what tasks say about it, and its snapshots.
 pub fn refresh_vm(st: &mut State, id: &str) {
-    let Some(mut vm) = st.vms.get(id).cloned() else { return };
+    let Some(mut vm) = st.vms.get(id).cloned() else {
+        return;
+    };
     vm.change += 1;
     let mut obj = vm_object(st, &vm);
-    let recent: Vec<Value> = st.tasks.iter().filter(|t| t.entity.1 == id).map(|t| mo("Task", &t.id)).collect();
+    let recent: Vec<Value> = st
+        .tasks
+        .iter()
+        .filter(|t| t.entity.1 == id)
+        .map(|t| mo("Task", &t.id))
+        .collect();
     obj.props.insert("recentTask".into(), json!(recent));
     let gone: Vec<String> = st
         .objs
         .iter()
-        .filter(|(_, o)| o.ty == "VirtualMachineSnapshot" && o.props.get("vm").and_then(super::xml::mo_id) == Some(id))
+        .filter(|(_, o)| {
+            o.ty == "VirtualMachineSnapshot"
+                && o.props.get("vm").and_then(super::xml::mo_id) == Some(id)
+        })
         .map(|(k, _)| k.clone())
         .collect();
     if !gone.is_empty() {
@@ -354,9 +427,20 @@ pub fn refresh_vm(st: &mut State, id: &str) {
     for (i, s) in vm.snaps.iter().enumerate() {
         let mut props = Map::new();
         props.insert("vm".into(), mo("VirtualMachine", id));
-        let kids: Vec<Value> = vm.snaps.get(i + 1).map(|c| mo("VirtualMachineSnapshot", &c.moid)).into_iter().collect();
+        let kids: Vec<Value> = vm
+            .snaps
+            .get(i + 1)
+            .map(|c| mo("VirtualMachineSnapshot", &c.moid))
+            .into_iter()
+            .collect();
         props.insert("childSnapshot".into(), json!(kids));
-        st.objs.insert(s.moid.clone(), Obj { ty: "VirtualMachineSnapshot".into(), props });
+        st.objs.insert(
+            s.moid.clone(),
+            Obj {
+                ty: "VirtualMachineSnapshot".into(),
+                props,
+            },
+        );
     }
     st.objs.insert(id.into(), obj);
     st.vms.insert(id.into(), vm);
@@ -364,7 +448,8 @@ pub fn refresh_vm(st: &mut State, id: &str) {
 
 /// Lists of virtual machines on datastores, networks, hosts and pools, and the free space, computed anew.
 pub fn relink(st: &mut State) {
-    let mut lists: std::collections::BTreeMap<String, Vec<Value>> = std::collections::BTreeMap::new();
+    let mut lists: std::collections::BTreeMap<String, Vec<Value>> =
+        std::collections::BTreeMap::new();
     let mut used: std::collections::BTreeMap<String, u64> = std::collections::BTreeMap::new();
     for (id, vm) in &st.vms {
         let me = mo("VirtualMachine", id);
@@ -382,11 +467,23 @@ pub fn relink(st: &mut State) {
         }
     }
     for (id, o) in &mut st.objs {
-        if matches!(o.ty.as_str(), "Datastore" | "Network" | "OpaqueNetwork" | "DistributedVirtualPortgroup" | "HostSystem" | "ResourcePool") {
-            o.props.insert("vm".into(), json!(lists.remove(id).unwrap_or_default()));
+        if matches!(
+            o.ty.as_str(),
+            "Datastore"
+                | "Network"
+                | "OpaqueNetwork"
+                | "DistributedVirtualPortgroup"
+                | "HostSystem"
+                | "ResourcePool"
+        ) {
+            o.props
+                .insert("vm".into(), json!(lists.remove(id).unwrap_or_default()));
         }
         if let (Some(s), true) = (st.stores.get(id), o.ty == "Datastore") {
-            let free = s.capacity.saturating_sub(s.used).saturating_sub(used.get(id).copied().unwrap_or(0));
+            let free = s
+                .capacity
+                .saturating_sub(s.used)
+                .saturating_sub(used.get(id).copied().unwrap_or(0));
             set_path(&mut o.props, "summary.freeSpace", &json!(free));
             set_path(&mut o.props, "info.freeSpace", &json!(free));
         }

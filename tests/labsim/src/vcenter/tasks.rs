@@ -26,7 +26,13 @@ fn description_id(ty: &str, method: &str) -> String {
 }
 
 /// Makes a task.
-pub fn create(st: &mut State, method: &str, entity: (&str, &str), user: &str, cancelable: bool) -> String {
+pub fn create(
+    st: &mut State,
+    method: &str,
+    entity: (&str, &str),
+    user: &str,
+    cancelable: bool,
+) -> String {
     let id = st.new_id("task");
     st.tasks.push(Task {
         id: id.clone(),
@@ -45,7 +51,9 @@ pub fn create(st: &mut State, method: &str, entity: (&str, &str), user: &str, ca
         datastores: vec![],
     });
     while st.tasks.len() > KEPT {
-        let Some(i) = st.tasks.iter().position(|t| !t.active()) else { break };
+        let Some(i) = st.tasks.iter().position(|t| !t.active()) else {
+            break;
+        };
         let old = st.tasks.remove(i);
         st.objs.remove(&old.id);
     }
@@ -55,8 +63,15 @@ pub fn create(st: &mut State, method: &str, entity: (&str, &str), user: &str, ca
 
 /// Renders a task; `lists` also renews the lists of recent tasks.
 fn show(st: &mut State, id: &str, lists: bool) {
-    let Some(t) = st.tasks.iter().find(|t| t.id == id).cloned() else { return };
-    let name = st.objs.get(&t.entity.1).and_then(|o| o.props.get("name")).cloned().unwrap_or_default();
+    let Some(t) = st.tasks.iter().find(|t| t.id == id).cloned() else {
+        return;
+    };
+    let name = st
+        .objs
+        .get(&t.entity.1)
+        .and_then(|o| o.props.get("name"))
+        .cloned()
+        .unwrap_or_default();
     let mut info = json!({
         "_t": "TaskInfo",
         "key": id, "task": mo("Task", id), "name": t.method, "descriptionId": description_id(&t.entity.0, &t.method),
@@ -78,9 +93,23 @@ fn show(st: &mut State, id: &str, lists: bool) {
     }
     let mut props = Map::new();
     props.insert("info".into(), info);
-    st.objs.insert(id.into(), Obj { ty: "Task".into(), props });
+    st.objs.insert(
+        id.into(),
+        Obj {
+            ty: "Task".into(),
+            props,
+        },
+    );
     if lists {
-        let of = |entity: Option<&str>, st: &State| json!(st.tasks.iter().filter(|t| entity.is_none_or(|e| t.entity.1 == e)).map(|t| mo("Task", &t.id)).collect::<Vec<_>>());
+        let of = |entity: Option<&str>, st: &State| {
+            json!(
+                st.tasks
+                    .iter()
+                    .filter(|t| entity.is_none_or(|e| t.entity.1 == e))
+                    .map(|t| mo("Task", &t.id))
+                    .collect::<Vec<_>>()
+            )
+        };
         let (all, mine) = (of(None, st), of(Some(&t.entity.1), st));
         if let Some(o) = st.objs.get_mut("TaskManager") {
             o.props.insert("recentTask".into(), all);
@@ -119,7 +148,11 @@ pub fn end(st: &mut State, id: &str, result: Result<Option<Value>, Fault>) {
 
 /// A task that was cancelled.
 pub fn canceled() -> Fault {
-    Fault::new("RequestCanceled", "The task was canceled by a user.", json!({}))
+    Fault::new(
+        "RequestCanceled",
+        "The task was canceled by a user.",
+        json!({}),
+    )
 }
 
 /// Waits for a task's time to pass, with progress.
@@ -139,7 +172,13 @@ pub fn run_clock(inner: &Inner, generation: u64, id: &str, ms: u64) -> Result<()
             if st.tasks.iter().any(|t| t.id == id && t.cancelled) {
                 return Err(Some(canceled()));
             }
-            let p = if gone >= total { 99 } else { i64::try_from(gone.as_millis() * 100 / total.as_millis().max(1)).unwrap_or(99).min(99) };
+            let p = if gone >= total {
+                99
+            } else {
+                i64::try_from(gone.as_millis() * 100 / total.as_millis().max(1))
+                    .unwrap_or(99)
+                    .min(99)
+            };
             if p != shown {
                 shown = p;
                 update(&mut st, id, |t| t.progress = Some(p));
@@ -157,13 +196,26 @@ pub fn run_clock(inner: &Inner, generation: u64, id: &str, ms: u64) -> Result<()
 pub type Finish = Box<dyn FnOnce(&mut State) -> Result<Option<Value>, Fault> + Send>;
 
 /// Starts a task that takes `ms` and then does something to the state; answers its reference.
-pub fn start(inner: &Arc<Inner>, st: &mut State, method: &str, entity: (&str, &str), user: &str, ms: u64, finish: Finish) -> Value {
+pub fn start(
+    inner: &Arc<Inner>,
+    st: &mut State,
+    method: &str,
+    entity: (&str, &str),
+    user: &str,
+    ms: u64,
+    finish: Finish,
+) -> Value {
     let id = create(st, method, entity, user, false);
     update(st, &id, |t| {
         t.state = "running";
         t.started_at = Some(now());
     });
-    let (inner, generation, task, vm) = (Arc::clone(inner), st.generation, id.clone(), entity.1.to_string());
+    let (inner, generation, task, vm) = (
+        Arc::clone(inner),
+        st.generation,
+        id.clone(),
+        entity.1.to_string(),
+    );
     std::thread::spawn(move || {
         let done = run_clock(&inner, generation, &task, ms);
         let mut st = inner.lock();

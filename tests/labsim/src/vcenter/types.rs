@@ -54,16 +54,36 @@ const MORE_FAULTS: &[(&str, &str)] = &[
 const MORE_METHODS: &[(&str, &[(&str, &str, bool)])] = &[
     ("Fetch", &[("prop", "str", false)]),
     ("CreateListView", &[("obj", "ManagedObject[]", true)]),
-    ("FindByDatastorePath", &[("datacenter", "Datacenter", false), ("path", "str", false)]),
-    ("RemoveSnapshot_Task", &[("removeChildren", "bool", false), ("consolidate", "bool", true), ("spec", "object", true)]),
-    ("MarkAsVirtualMachine", &[("pool", "ResourcePool", false), ("host", "HostSystem", true)]),
+    (
+        "FindByDatastorePath",
+        &[("datacenter", "Datacenter", false), ("path", "str", false)],
+    ),
+    (
+        "RemoveSnapshot_Task",
+        &[
+            ("removeChildren", "bool", false),
+            ("consolidate", "bool", true),
+            ("spec", "object", true),
+        ],
+    ),
+    (
+        "MarkAsVirtualMachine",
+        &[
+            ("pool", "ResourcePool", false),
+            ("host", "HostSystem", true),
+        ],
+    ),
     ("WaitForUpdates", &[("version", "str", true)]),
     ("CheckForUpdates", &[("version", "str", true)]),
 ];
 
 fn prop(name: &str, ty: &str) -> Prop {
     let (ty, array) = ty.strip_suffix("[]").map_or((ty, false), |t| (t, true));
-    Prop { name: name.into(), ty: ty.into(), array }
+    Prop {
+        name: name.into(),
+        ty: ty.into(),
+        array,
+    }
 }
 
 fn own_props(entry: &Value) -> Vec<Prop> {
@@ -71,12 +91,23 @@ fn own_props(entry: &Value) -> Vec<Prop> {
         .as_array()
         .into_iter()
         .flatten()
-        .map(|p| prop(p[0].as_str().unwrap_or(""), p[1].as_str().unwrap_or("object")))
+        .map(|p| {
+            prop(
+                p[0].as_str().unwrap_or(""),
+                p[1].as_str().unwrap_or("object"),
+            )
+        })
         .collect()
 }
 
 fn own_values(entry: &Value) -> Vec<String> {
-    entry["values"].as_array().into_iter().flatten().filter_map(Value::as_str).map(String::from).collect()
+    entry["values"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(String::from)
+        .collect()
 }
 
 static TABLE: LazyLock<Types> = LazyLock::new(Types::load);
@@ -88,8 +119,9 @@ impl Types {
     }
 
     fn load() -> Types {
-        let raw: Value = serde_json::from_str(include_str!("../../../fixtures/vsphere/vim-types.json"))
-            .expect("vim-types.json is part of the repository");
+        let raw: Value =
+            serde_json::from_str(include_str!("../../../fixtures/vsphere/vim-types.json"))
+                .expect("vim-types.json is part of the repository");
         let mut bases = HashMap::new();
         let mut children: HashMap<String, Vec<String>> = HashMap::new();
         let (mut own_data, mut own_managed) = (HashMap::new(), HashMap::new());
@@ -98,7 +130,10 @@ impl Types {
             for (name, entry) in raw[section].as_object().into_iter().flatten() {
                 if let Some(base) = entry["base"].as_str() {
                     bases.insert(name.clone(), base.to_string());
-                    children.entry(base.to_string()).or_default().push(name.clone());
+                    children
+                        .entry(base.to_string())
+                        .or_default()
+                        .push(name.clone());
                 }
                 own.insert(name.clone(), own_props(entry));
                 for (method, m) in entry["methods"].as_object().into_iter().flatten() {
@@ -107,7 +142,10 @@ impl Types {
                         .into_iter()
                         .flatten()
                         .map(|p| Param {
-                            prop: prop(p[0].as_str().unwrap_or(""), p[1].as_str().unwrap_or("object")),
+                            prop: prop(
+                                p[0].as_str().unwrap_or(""),
+                                p[1].as_str().unwrap_or("object"),
+                            ),
                             optional: p[2].as_bool().unwrap_or(true),
                         })
                         .collect();
@@ -116,14 +154,25 @@ impl Types {
             }
         }
         for (ty, name, pty) in MORE_PROPS {
-            own_managed.entry((*ty).to_string()).or_default().push(prop(name, pty));
+            own_managed
+                .entry((*ty).to_string())
+                .or_default()
+                .push(prop(name, pty));
         }
         for (method, params) in MORE_METHODS {
-            let params = params.iter().map(|(n, t, optional)| Param { prop: prop(n, t), optional: *optional }).collect();
+            let params = params
+                .iter()
+                .map(|(n, t, optional)| Param {
+                    prop: prop(n, t),
+                    optional: *optional,
+                })
+                .collect();
             methods.insert((*method).to_string(), params);
         }
         for (name, base) in MORE_FAULTS {
-            bases.entry((*name).to_string()).or_insert_with(|| (*base).to_string());
+            bases
+                .entry((*name).to_string())
+                .or_insert_with(|| (*base).to_string());
             own_data.entry((*name).to_string()).or_default();
         }
         let flatten = |own: &HashMap<String, Vec<Prop>>| {
@@ -135,15 +184,31 @@ impl Types {
                         chain.push(t.clone());
                         at = bases.get(&t).cloned();
                     }
-                    let props = chain.iter().rev().flat_map(|t| own.get(t).cloned().unwrap_or_default()).collect();
+                    let props = chain
+                        .iter()
+                        .rev()
+                        .flat_map(|t| own.get(t).cloned().unwrap_or_default())
+                        .collect();
                     (name.clone(), props)
                 })
                 .collect::<HashMap<String, Vec<Prop>>>()
         };
         let data = flatten(&own_data);
         let managed = flatten(&own_managed);
-        let enums = raw["enums"].as_object().into_iter().flatten().map(|(n, e)| (n.clone(), own_values(e))).collect();
-        Types { bases, data, managed, enums, children, methods }
+        let enums = raw["enums"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(n, e)| (n.clone(), own_values(e)))
+            .collect();
+        Types {
+            bases,
+            data,
+            managed,
+            enums,
+            children,
+            methods,
+        }
     }
 
     /// Properties of a data type, bases first, as the WSDL orders them.
@@ -187,21 +252,34 @@ impl Types {
         let own = self.managed.get(ty).or_else(|| self.data.get(ty))?;
         own.iter().find(|p| p.name == name).or_else(|| {
             // A path is walked over the objects as they are, so a property of a subtype is a valid name.
-            self.children.get(ty)?.iter().find_map(|c| self.find_prop(c, name))
+            self.children
+                .get(ty)?
+                .iter()
+                .find_map(|c| self.find_prop(c, name))
         })
     }
 
     /// The declared type at the end of a property path, `None` when the path is not valid for that managed type.
     pub fn path(&self, ty: &str, path: &str) -> Option<Prop> {
-        let mut at = Prop { name: String::new(), ty: ty.into(), array: false };
+        let mut at = Prop {
+            name: String::new(),
+            ty: ty.into(),
+            array: false,
+        };
         for (i, part) in path.split('.').enumerate() {
-            let (name, keyed) = part.split_once('[').map_or((part, false), |(n, _)| (n, true));
+            let (name, keyed) = part
+                .split_once('[')
+                .map_or((part, false), |(n, _)| (n, true));
             // Only the first name may be a managed object's: references are not followed within a path.
             if i > 0 && (self.is_managed(&at.ty) || at.array) {
                 return None;
             }
             let p = self.find_prop(&at.ty, name)?;
-            at = Prop { name: path.into(), ty: p.ty.clone(), array: p.array && !keyed };
+            at = Prop {
+                name: path.into(),
+                ty: p.ty.clone(),
+                array: p.array && !keyed,
+            };
         }
         Some(at)
     }

@@ -23,7 +23,10 @@ impl El {
     }
 
     fn attr(&self, name: &str) -> Option<&str> {
-        self.attrs.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
+        self.attrs
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, v)| v.as_str())
     }
 }
 
@@ -33,7 +36,10 @@ fn local(name: &[u8]) -> String {
 }
 
 fn open(e: &quick_xml::events::BytesStart) -> Result<El, String> {
-    let mut el = El { name: local(e.name().as_ref()), ..El::default() };
+    let mut el = El {
+        name: local(e.name().as_ref()),
+        ..El::default()
+    };
     for a in e.attributes() {
         let a = a.map_err(|e| e.to_string())?;
         let key = String::from_utf8_lossy(a.key.as_ref()).into_owned();
@@ -91,7 +97,10 @@ pub fn parse(body: &[u8]) -> Result<El, String> {
             _ => {}
         }
     }
-    stack.pop().and_then(|mut root| root.kids.pop()).ok_or_else(|| "empty document".into())
+    stack
+        .pop()
+        .and_then(|mut root| root.kids.pop())
+        .ok_or_else(|| "empty document".into())
 }
 
 /// A managed object reference as a value.
@@ -116,7 +125,9 @@ pub fn mo_id(v: &Value) -> Option<&str> {
 /// A text that names what does not fit the type.
 pub fn to_value(el: &El, ty: &str) -> Result<Value, String> {
     let t = Types::get();
-    let xsi = el.attr("xsi:type").map(|x| x.rsplit(':').next().unwrap_or(x));
+    let xsi = el
+        .attr("xsi:type")
+        .map(|x| x.rsplit(':').next().unwrap_or(x));
     if t.is_managed(ty) || xsi == Some("ManagedObjectReference") {
         return Ok(mo(el.attr("type").unwrap_or(ty), el.text.trim()));
     }
@@ -137,7 +148,11 @@ pub fn to_value(el: &El, ty: &str) -> Result<Value, String> {
                 .ok_or_else(|| format!("unknown element {} in {actual}", kid.name))?;
             let v = to_value(kid, &p.ty)?;
             if p.array {
-                if let Some(list) = out.entry(p.name.clone()).or_insert_with(|| json!([])).as_array_mut() {
+                if let Some(list) = out
+                    .entry(p.name.clone())
+                    .or_insert_with(|| json!([]))
+                    .as_array_mut()
+                {
                     list.push(v);
                 }
             } else {
@@ -157,7 +172,12 @@ pub fn to_value(el: &El, ty: &str) -> Result<Value, String> {
         "int" | "long" | "short" | "byte" => json!(text.trim().parse::<i64>().map_err(|_| bad())?),
         "float" | "double" => json!(text.trim().parse::<f64>().map_err(|_| bad())?),
         // Source: the server refuses a request with a value that its enumeration does not have.
-        e if t.enum_values(e).is_some_and(|vals| !vals.iter().any(|x| x == text)) => return Err(bad()),
+        e if t
+            .enum_values(e)
+            .is_some_and(|vals| !vals.iter().any(|x| x == text)) =>
+        {
+            return Err(bad());
+        }
         _ => json!(text),
     })
 }
@@ -233,7 +253,9 @@ pub fn write(out: &mut String, tag: &str, ty: &str, array: bool, v: &Value, expl
             }
             out.push_str(&format!("</{tag}>"));
         }
-        Value::Array(items) => items.iter().for_each(|i| write(out, tag, ty, false, i, explicit)),
+        Value::Array(items) => items
+            .iter()
+            .for_each(|i| write(out, tag, ty, false, i, explicit)),
         v => {
             if let Some((mty, id)) = mo_of(v) {
                 out.push_str(&format!("<{tag} type=\"{mty}\""));
@@ -246,7 +268,10 @@ pub fn write(out: &mut String, tag: &str, ty: &str, array: bool, v: &Value, expl
             } else if let Value::Object(map) = v {
                 // `{"$p": [type, array, value]}`: a value in an anyType slot whose declared type is known elsewhere.
                 if let Some(p) = map.get("$p") {
-                    let (pty, parray) = (p[0].as_str().unwrap_or("object"), p[1].as_bool().unwrap_or(false));
+                    let (pty, parray) = (
+                        p[0].as_str().unwrap_or("object"),
+                        p[1].as_bool().unwrap_or(false),
+                    );
                     write(out, tag, pty, parray, &p[2], true);
                     return;
                 }
@@ -258,7 +283,11 @@ pub fn write(out: &mut String, tag: &str, ty: &str, array: bool, v: &Value, expl
                 let actual = map.get("_t").and_then(Value::as_str).unwrap_or(ty);
                 if t.is_a(actual, "MethodFault") && tag != "fault" {
                     let msg = map.get("msg").and_then(Value::as_str).unwrap_or("");
-                    let xsi = if explicit { " xsi:type=\"LocalizedMethodFault\"" } else { "" };
+                    let xsi = if explicit {
+                        " xsi:type=\"LocalizedMethodFault\""
+                    } else {
+                        ""
+                    };
                     out.push_str(&format!("<{tag}{xsi}><fault xsi:type=\"{actual}\">"));
                     write_fields(out, actual, v);
                     out.push_str("</fault><localizedMessage>");
@@ -277,7 +306,9 @@ pub fn write(out: &mut String, tag: &str, ty: &str, array: bool, v: &Value, expl
                 let x = match v {
                     Value::Bool(_) => "xsd:boolean",
                     Value::Number(n) if n.is_f64() => "xsd:double",
-                    Value::Number(n) if n.as_i64().is_some_and(|i| i32::try_from(i).is_ok()) => "xsd:int",
+                    Value::Number(n) if n.as_i64().is_some_and(|i| i32::try_from(i).is_ok()) => {
+                        "xsd:int"
+                    }
                     Value::Number(_) => "xsd:long",
                     _ => "xsd:string",
                 };
