@@ -22,7 +22,12 @@ fn main() -> ExitCode {
 /// Runs one module and gives its result with the secrets that must not appear in it.
 fn run_module(def: &Def, call: &Invocation) -> (Report, Vec<String>) {
     let env = |name: &str| std::env::var(name).ok();
-    let args = match spec::parse(def.spec, &call.args, &env) {
+    let mut given = call.args.clone();
+    if !call.check_mode && def.spec.option("source_pending").is_some() {
+        // "An earlier task of this run makes it" is a promise of check mode; in earnest that task has run.
+        given.remove("source_pending");
+    }
+    let args = match spec::parse(def.spec, &given, &env) {
         Ok(args) => args,
         Err(errors) => return (invalid(def, &errors), cli::string_secrets(def, &call.args)),
     };
