@@ -60,7 +60,7 @@ fn open_pve(args: &Args) -> Result<Connected, Failure> {
     Ok(Connected {
         world: Box::new(pve_api::Live::new(c)),
         endpoint,
-        overlay: pve::overlay,
+        overlay: pve::overlay::overlay,
     })
 }
 
