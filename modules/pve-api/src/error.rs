@@ -261,7 +261,7 @@ pub(crate) fn missing_privilege(text: &str, who: &str) -> Option<String> {
         .trim_start()
         .strip_prefix('(')
         .and_then(|t| t.split_once(')'))
-        .map(|(i, _)| i);
+        .map(|(i, _)| i.trim());
     let both = if who.starts_with("token") {
         " (a privilege-separated token needs it itself, beside its user: both ACLs count)"
     } else {
@@ -276,6 +276,9 @@ pub(crate) fn missing_privilege(text: &str, who: &str) -> Option<String> {
         }
         // `(pool 'x' does not exist)` is a 403 that is not about privileges.
         _ => match inner {
+            Some(i) if i.contains("need proper ticket") => format!(
+                "the server denies it to {who}: {i} Sign in with api_user and api_password for it"
+            ),
             Some(i) => format!("the server denies it to {who}: {i}"),
             None => format!(
                 "the server denies it to {who} without saying which privilege is missing; see the privileges that the module's documentation lists{both}"
