@@ -72,7 +72,7 @@ pub fn format_size(bytes: u64) -> String {
     let mut value = bytes;
     let mut unit = "";
     for next in ["K", "M", "G", "T"] {
-        if value % 1024 != 0 {
+        if !value.is_multiple_of(1024) {
             break;
         }
         value /= 1024;
