@@ -1,6 +1,7 @@
 //! Starting and stopping labsim.
 
 use crate::env;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -16,6 +17,9 @@ pub struct Lab {
     pub vcenter: String,
     /// The request log.
     pub log: PathBuf,
+    /// The world that it started with.
+    pub world: Value,
+    http: reqwest::blocking::Client,
 }
 
 impl Lab {
@@ -39,12 +43,16 @@ impl Lab {
             .stdout(Stdio::null())
             .spawn()
             .map_err(|e| format!("labsim: {e}"))?;
+        let text =
+            std::fs::read_to_string(world).map_err(|e| format!("{}: {e}", world.display()))?;
         let mut lab = Lab {
             child,
             state: state.to_path_buf(),
             pve: String::new(),
             vcenter: String::new(),
             log,
+            world: serde_json::from_str(&text).map_err(|e| format!("{}: {e}", world.display()))?,
+            http: client()?,
         };
         let started = Instant::now();
         loop {
@@ -65,6 +73,68 @@ impl Lab {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
+
+    fn control(&self, path: &str, body: Option<&Value>) -> Result<Value, String> {
+        let url = format!("https://{}/labsim/{path}", self.pve);
+        let request = match body {
+            None => self.http.get(&url),
+            Some(b) => self.http.post(&url).body(b.to_string()),
+        };
+        let answer = request.send().map_err(|e| format!("{url}: {e}"))?;
+        let ok = answer.status().is_success();
+        let text = answer.text().map_err(|e| format!("{url}: {e}"))?;
+        let value: Value = serde_json::from_str(&text).map_err(|e| format!("{url}: {e}"))?;
+        if ok {
+            Ok(value)
+        } else {
+            Err(format!("{url}: {value}"))
+        }
+    }
+
+    /// The whole present state of both sides.
+    pub fn dump(&self) -> Result<Value, String> {
+        self.control("world", None)
+    }
+
+    /// Writes that both sides have seen since the start.
+    pub fn writes(&self) -> Result<usize, String> {
+        let c = self.control("counts", None)?;
+        let of = |side: &str| c[side]["writes"].as_u64().unwrap_or_default();
+        usize::try_from(of("pve") + of("vcenter")).map_err(|e| e.to_string())
+    }
+
+    /// Every descriptor and data file that VMware has on the shared export.
+    pub fn vmware_files(&self) -> Result<Vec<PathBuf>, String> {
+        let mut found = vec![];
+        let mut folders = vec![self.state.join("export")];
+        while let Some(d) = folders.pop() {
+            for e in std::fs::read_dir(&d)
+                .map_err(|e| format!("{}: {e}", d.display()))?
+                .flatten()
+            {
+                let p = e.path();
+                if p.is_dir() {
+                    // images/ belongs to Proxmox.
+                    if e.file_name() != "images" {
+                        folders.push(p);
+                    }
+                } else if p.extension().is_some_and(|x| x == "vmdk") {
+                    found.push(p);
+                }
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+}
+
+/// The lab's certificate is its own; nothing secret goes over this connection.
+fn client() -> Result<reqwest::blocking::Client, String> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::blocking::Client::builder()
+        .danger_accept_invalid_certs(true)
+        .build()
+        .map_err(|e| e.to_string())
 }
 
 impl Drop for Lab {

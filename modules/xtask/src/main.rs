@@ -1,10 +1,12 @@
 //! `cargo xtask`: everything that is more than one `cargo` call.
 
+mod demo;
 mod dist;
 mod docs;
 mod env;
 mod lab;
 mod test;
+mod truth;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -39,6 +41,12 @@ enum Command {
         #[arg(long)]
         full: bool,
     },
+    /// Migrate the lab's estate: check mode, for real, again; compare every result and every byte.
+    Demo {
+        /// Seed for what a server may choose.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
     /// Start the lab in the foreground and print how to reach it.
     Lab {
         /// World file.
@@ -57,6 +65,7 @@ fn main() -> ExitCode {
         Command::Docs { check } => docs::run(&root, check),
         Command::Dist { check } => dist::run(&root, check).map(|_| ()),
         Command::Test { full } => test::run(&root, full),
+        Command::Demo { seed } => demo::run(&root, seed),
         Command::Lab { world, seed } => lab::foreground(&root, &world, seed),
     };
     match done {
