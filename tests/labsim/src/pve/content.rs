@@ -471,11 +471,13 @@ fn make(
     let virtual_size = e["virtual_size"]
         .as_u64()
         .or(gib.map(|g| g << 30))
-        .unwrap_or(if image || v.format == "raw" {
-            size
-        } else {
-            64 << 20
-        });
+        .unwrap_or(
+            if image || !matches!(v.format.as_str(), "qcow2" | "vmdk" | "ova") {
+                size
+            } else {
+                64 << 20
+            },
+        );
     let file = path.to_string_lossy();
     let backing = e["backing"]
         .as_str()

@@ -1,0 +1,663 @@
+//! Volumes of guests: real files, made and copied with `qemu-img`, at the speed of the world.
+use super::conf::{self, Options};
+use super::drive;
+use super::perms::Scope;
+use super::work::Work;
+use crate::pve::propstr::{self, Parsed};
+use crate::pve::storage;
+use crate::pve::{Lab, PveError, State};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Sizes that the server gives to the EFI variable store and the TPM state, bytes.
+pub const EFI_BYTES_4M: u64 = 540_672;
+/// The same for `efitype=2m`, which is the default.
+pub const EFI_BYTES_2M: u64 = 131_072;
+/// The TPM state's size, bytes.
+pub const TPM_BYTES: u64 = 4 << 20;
+/// LVM gives out whole extents, bytes.
+const EXTENT: u64 = 4 << 20;
+
+/// Runs `qemu-img`.
+///
+/// # Errors
+/// The last line of what it writes to standard error.
+pub fn qemu_img(args: &[&str]) -> Result<String, String> {
+    let out = Command::new("qemu-img")
+        .args(args)
+        .output()
+        .map_err(|e| format!("qemu-img: {e}"))?;
+    if out.status.success() {
+        return Ok(String::from_utf8_lossy(&out.stdout).into_owned());
+    }
+    let text = String::from_utf8_lossy(&out.stderr).into_owned();
+    Err(text.lines().last().unwrap_or("qemu-img failed").to_string())
+}
+
+fn utf8(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// The real file behind an absolute path of the node: below a storage's path, or below `DIR/root` for all else.
+pub fn real_path(work: &Work, path: &str) -> PathBuf {
+    let st = work.lab.st();
+    for found in st.storages.values().filter(|s| s.is_file_based()) {
+        if let (Ok(rest), Some(root)) = (
+            Path::new(path).strip_prefix(found.shown_path()),
+            found.root(&work.node),
+        ) {
+            return root.join(rest);
+        }
+    }
+    work.lab.dir.join("root").join(path.trim_start_matches('/'))
+}
+
+/// The image format that the server derives from a file's name.
+pub fn format_by_name(path: &str) -> &'static str {
+    match path.rsplit('.').next() {
+        Some("qcow2") => "qcow2",
+        Some("vmdk") => "vmdk",
+        _ => "raw",
+    }
+}
+
+/// The archive and its member, if a volume id points into an OVA.
+pub fn ova_member(volid: &str) -> Option<(&str, &str)> {
+    let at = volid.find(".ova/")? + 4;
+    Some((&volid[..at], &volid[at + 1..]))
+}
+
+/// Looks at an image as the server does before it copies one; returns its virtual size in bytes.
+///
+/// # Errors
+/// `failed to stat '...'`; for untrusted ones `backing file not allowed ...` and `multiple children or extents are not
+/// allowed!`; else what `qemu-img` says (`invalid VMDK image descriptor`).
+pub fn image_size(
+    path: &Path,
+    shown: &str,
+    format: &str,
+    untrusted: bool,
+) -> Result<u64, PveError> {
+    let Ok(meta) = std::fs::metadata(path) else {
+        return Err(PveError::die(format!("failed to stat '{shown}'")));
+    };
+    if format == "raw" {
+        return Ok(meta.len());
+    }
+    let text = qemu_img(&["info", "--output=json", "-f", format, &utf8(path)])
+        .map_err(|e| PveError::die(e.rsplit(": ").next().unwrap_or(&e).to_string()))?;
+    let info: Value = serde_json::from_str(&text)
+        .map_err(|e| PveError::die(format!("could not parse qemu-img info: {e}")))?;
+    if untrusted {
+        if info.get("backing-filename").is_some()
+            || info["format-specific"]["data"].get("data-file").is_some()
+        {
+            return Err(PveError::die(format!(
+                "backing file not allowed for untrusted image '{shown}'!"
+            )));
+        }
+        let children = info["children"].as_array().map_or(0, Vec::len);
+        let extents = info["format-specific"]["data"]["extents"]
+            .as_array()
+            .map_or(0, Vec::len);
+        if children > 1 || extents > 1 {
+            return Err(PveError::die(format!(
+                "{shown}: multiple children or extents are not allowed!"
+            )));
+        }
+    }
+    info["virtual-size"]
+        .as_u64()
+        .ok_or_else(|| PveError::die("could not read the virtual size"))
+}
+
+/// The virtual size of an existing volume in bytes.
+///
+/// # Errors
+/// 500 as [`image_size`], or what is wrong with the volume id.
+pub fn volume_size(lab: &Lab, node: &str, volid: &str) -> Result<u64, PveError> {
+    let (path, shown, format) = {
+        let st = lab.st();
+        let path = storage::path_of(&st, node, volid)?;
+        (
+            path,
+            storage::shown_path(&st, volid)?,
+            storage::parse_volid(&st, volid)?.format,
+        )
+    };
+    if !matches!(format.as_str(), "raw" | "qcow2" | "vmdk") {
+        return std::fs::metadata(&path)
+            .map(|m| m.len())
+            .map_err(|_| PveError::die(format!("failed to stat '{shown}'")));
+    }
+    image_size(&path, &shown, &format, false)
+}
+
+/// Makes a new, empty volume with the next free name and says so in the log.
+///
+/// # Errors
+/// 500: storage unknown, disabled or elsewhere, format not possible there, disk full.
+pub fn allocate(
+    work: &Work,
+    target: &str,
+    vmid: u32,
+    format: &str,
+    bytes: u64,
+) -> Result<String, PveError> {
+    let (volid, path, shown) = {
+        let st = work.lab.st();
+        storage::usable(&st, target, &work.node)?;
+        let file_based = st
+            .storages
+            .get(target)
+            .is_some_and(storage::Storage::is_file_based);
+        match (file_based, format) {
+            (true, "raw" | "qcow2" | "vmdk") | (false, "raw") => {}
+            (true, _) => {
+                return Err(PveError::die(format!(
+                    "unable to parse volume filename 'vm-{vmid}-disk-0.{format}'"
+                )));
+            }
+            (false, _) => return Err(PveError::die(format!("unsupported format '{format}'"))),
+        }
+        let volid = storage::next_volid(&st, &work.node, target, vmid, format, &[])?;
+        let path = storage::path_of(&st, &work.node, &volid)?;
+        reserve(&path)?;
+        let shown = storage::shown_path(&st, &volid)?;
+        (volid, path, shown)
+    };
+    fill(work, &path, &shown, format, bytes)?;
+    Ok(volid)
+}
+
+/// Makes the file, so that its name is taken while the image is made.
+fn reserve(path: &Path) -> Result<(), PveError> {
+    let fails = |e: std::io::Error| PveError::die(format!("unable to create image: {e}"));
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(fails)?;
+    }
+    std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .map(|_| ())
+        .map_err(fails)
+}
+
+fn fill(work: &Work, path: &Path, shown: &str, format: &str, bytes: u64) -> Result<(), PveError> {
+    let details = match format {
+        "qcow2" => format!(
+            "cluster_size=65536 extended_l2=off preallocation=metadata compression_type=zlib size={bytes} lazy_refcounts=off refcount_bits=16"
+        ),
+        "vmdk" => format!("size={bytes} compat6=off hwversion=undefined"),
+        _ => format!("size={bytes} preallocation=off"),
+    };
+    let mut size = bytes;
+    if shown.starts_with('/') && path.extension().is_none() {
+        size = bytes.div_ceil(EXTENT) * EXTENT;
+        work.log(format!(
+            "  Logical volume \"{}\" created.",
+            utf8(Path::new(path.file_name().unwrap_or_default()))
+        ));
+    } else {
+        work.log(format!("Formatting '{shown}', fmt={format} {details}"));
+    }
+    if format == "raw" {
+        return std::fs::OpenOptions::new()
+            .write(true)
+            .open(path)
+            .and_then(|f| f.set_len(size))
+            .map_err(|e| PveError::die(format!("unable to create image: {e}")));
+    }
+    let size = size.to_string();
+    let mut args = vec!["create", "-q", "-f", format];
+    if format == "qcow2" {
+        args.extend(["-o", "preallocation=metadata"]);
+    }
+    let file = utf8(path);
+    args.extend([file.as_str(), size.as_str()]);
+    qemu_img(&args)
+        .map(|_| ())
+        .map_err(|e| PveError::die(format!("unable to create image: {e}")))
+}
+
+/// Bytes as the copy's progress lines show them.
+fn human(bytes: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", units[unit])
+}
+
+/// Copies an image into an existing one of at least its size, as fast as the world allows, with progress in the log.
+///
+/// # Errors
+/// What `qemu-img convert` says; `received interrupt`.
+pub fn copy(
+    work: &Work,
+    from: &Path,
+    from_format: &str,
+    to: &Path,
+    to_format: &str,
+    bytes: u64,
+) -> Result<(), PveError> {
+    let progress = |done: u64| {
+        let percent = if bytes == 0 {
+            100.0
+        } else {
+            done as f64 * 100.0 / bytes as f64
+        };
+        work.log(format!(
+            "transferred {} of {} ({percent:.2}%)",
+            human(done),
+            human(bytes)
+        ));
+    };
+    let rate = work.lab.st().timing.copy_bytes_per_s;
+    let start = Instant::now();
+    progress(0);
+    let (source, target) = (utf8(from), utf8(to));
+    qemu_img(&[
+        "convert",
+        "-n",
+        "-f",
+        from_format,
+        "-O",
+        to_format,
+        &source,
+        &target,
+    ])
+    .map_err(|e| PveError::die(format!("copy failed: {e}")))?;
+    if rate > 0 {
+        let total = u64::try_from(u128::from(bytes) * 1000 / u128::from(rate)).unwrap_or(u64::MAX);
+        let step = (total / 50).clamp(20, 1000);
+        let mut next = step;
+        while next < total {
+            let elapsed = start.elapsed().as_millis() as u64;
+            work.sleep(next.saturating_sub(elapsed))?;
+            progress(
+                u64::try_from(u128::from(bytes) * u128::from(next) / u128::from(total))
+                    .unwrap_or(bytes),
+            );
+            next += step;
+        }
+        work.sleep(total.saturating_sub(start.elapsed().as_millis() as u64))?;
+    }
+    progress(bytes);
+    Ok(())
+}
+
+/// Copies a volume into a new one of a guest; returns the new volume id and its size in bytes.
+///
+/// # Errors
+/// As [`allocate`] and [`copy`]; a half-made copy is removed.
+pub fn clone_volume(
+    work: &Work,
+    volid: &str,
+    target: &str,
+    vmid: u32,
+    format: Option<&str>,
+) -> Result<(String, u64), PveError> {
+    let (path, from_format, file_based) = {
+        let st = work.lab.st();
+        let file_based = st
+            .storages
+            .get(target)
+            .is_some_and(storage::Storage::is_file_based);
+        (
+            storage::path_of(&st, &work.node, volid)?,
+            storage::parse_volid(&st, volid)?.format,
+            file_based,
+        )
+    };
+    let bytes = volume_size(work.lab, &work.node, volid)?;
+    let format = match format {
+        Some(f) => f.to_string(),
+        None if file_based => from_format.clone(),
+        None => "raw".to_string(),
+    };
+    let new = allocate(work, target, vmid, &format, bytes)?;
+    work.log(format!("allocated target volume '{new}'"));
+    let to = { storage::path_of(&work.lab.st(), &work.node, &new)? };
+    copy(work, &path, &from_format, &to, &format, bytes)
+        .inspect_err(|_| free(work.lab, &work.node, &new))?;
+    Ok((new, bytes))
+}
+
+/// Removes a volume, whatever it says: for cleaning up after an error.
+pub fn free(lab: &Arc<Lab>, node: &str, volid: &str) {
+    let _ = storage::free_volume(&lab.st(), node, volid);
+}
+
+/// What [`create`] made.
+#[derive(Default)]
+pub struct Created {
+    /// Volumes that were made, to be removed if the rest fails.
+    pub volumes: Vec<String>,
+    /// The options to store.
+    pub options: Options,
+}
+
+/// Makes or looks up the volumes of all drives among the parameters, in the order of their keys.
+///
+/// # Errors
+/// 500 and 403; what was made is removed again.
+pub fn create(
+    work: &Work,
+    scope: &Scope,
+    params: &Options,
+    working: Option<&str>,
+) -> Result<Created, PveError> {
+    let mut keys: Vec<&String> = params.keys().filter(|k| drive::is_drive(k)).collect();
+    keys.sort();
+    let mut made = Created::default();
+    for key in keys {
+        let value = conf::text(params, key).unwrap_or("");
+        let result = drive::parse_param(key, value)
+            .and_then(|d| create_one(work, scope, key, d, working, &mut made));
+        if let Err(e) = result {
+            made.volumes
+                .iter()
+                .for_each(|v| free(work.lab, &work.node, v));
+            return Err(e);
+        }
+    }
+    Ok(made)
+}
+
+fn create_one(
+    work: &Work,
+    scope: &Scope,
+    key: &str,
+    mut parsed: Parsed,
+    working: Option<&str>,
+    made: &mut Created,
+) -> Result<(), PveError> {
+    let file = parsed.get("file").unwrap_or("").to_string();
+    let mut report = true;
+    if file == "none" || file == "cdrom" {
+        if parsed.get("media") == Some("disk") {
+            return Err(PveError::die(format!("unable to parse volume ID '{file}'")));
+        }
+        parsed.take("size");
+        report = false;
+    } else if let Some(id) = file.strip_suffix(":cloudinit") {
+        let volid = cloudinit(work, id)?;
+        made.volumes.push(volid.clone());
+        parsed.set("file", volid);
+        parsed.set("media", "cdrom");
+        parsed.take("format");
+        parsed.take("size");
+    } else if let (Some((Some(target), gib)), false) =
+        (drive::new_disk(&file), parsed.get("media") == Some("cdrom"))
+    {
+        let (volid, bytes) = match parsed.take("import-from") {
+            Some(source) => import(work, target, &source, parsed.get("format"), working)?,
+            None => {
+                let format = parsed.get("format").unwrap_or("raw");
+                let bytes = match key {
+                    "efidisk0" if parsed.get("efitype") == Some("4m") => EFI_BYTES_4M,
+                    "efidisk0" => EFI_BYTES_2M,
+                    "tpmstate0" => TPM_BYTES,
+                    _ => drive::new_disk_bytes(gib),
+                };
+                (allocate(work, target, work.vmid, format, bytes)?, bytes)
+            }
+        };
+        made.volumes.push(volid.clone());
+        // A block storage may have rounded up.
+        let bytes = volume_size(work.lab, &work.node, &volid).unwrap_or(bytes);
+        parsed.set("file", volid);
+        parsed.set("size", bytes.to_string());
+        parsed.take("format");
+    } else {
+        {
+            let st = work.lab.st();
+            scope.volume(&st, &file)?;
+        }
+        let size = match file.starts_with('/') {
+            true => std::fs::metadata(real_path(work, &file))
+                .ok()
+                .map(|m| m.len())
+                .filter(|n| *n > 0),
+            false => {
+                let id = file.split(':').next().unwrap_or("");
+                storage::usable(&work.lab.st(), id, &work.node)?;
+                volume_size(work.lab, &work.node, &file).ok()
+            }
+        };
+        let Some(size) = size else {
+            let quoted = if file.starts_with('/') {
+                file
+            } else {
+                format!("'{file}'")
+            };
+            return Err(PveError::die(format!("volume {quoted} does not exist")));
+        };
+        if drive::is_cloudinit(&parsed) {
+            parsed.set("media", "cdrom");
+        } else {
+            parsed.set("size", size.to_string());
+        }
+        report = false;
+    }
+    let printed = drive::print(key, &parsed);
+    if report {
+        work.log(format!("{key}: successfully created disk '{printed}'"));
+    }
+    made.options.insert(key.to_string(), json!(printed));
+    Ok(())
+}
+
+fn cloudinit(work: &Work, target: &str) -> Result<String, PveError> {
+    let vmid = work.vmid;
+    let (volid, path, shown, format) = {
+        let st = work.lab.st();
+        storage::usable(&st, target, &work.node)?;
+        let file_based = st
+            .storages
+            .get(target)
+            .is_some_and(storage::Storage::is_file_based);
+        let volid = match file_based {
+            true => format!("{target}:{vmid}/vm-{vmid}-cloudinit.qcow2"),
+            false => format!("{target}:vm-{vmid}-cloudinit"),
+        };
+        let path = storage::path_of(&st, &work.node, &volid)?;
+        reserve(&path)?;
+        let shown = storage::shown_path(&st, &volid)?;
+        (volid, path, shown, if file_based { "qcow2" } else { "raw" })
+    };
+    fill(work, &path, &shown, format, TPM_BYTES)?;
+    Ok(volid)
+}
+
+fn import(
+    work: &Work,
+    target: &str,
+    source: &str,
+    format: Option<&str>,
+    working: Option<&str>,
+) -> Result<(String, u64), PveError> {
+    if source.starts_with('/') {
+        let path = real_path(work, source);
+        let from_format = format_by_name(source);
+        let bytes = image_size(&path, source, from_format, true)?;
+        let format = format.unwrap_or("raw");
+        let volid = allocate(work, target, work.vmid, format, bytes)?;
+        let to = { storage::path_of(&work.lab.st(), &work.node, &volid)? };
+        copy(work, &path, from_format, &to, format, bytes)
+            .inspect_err(|_| free(work.lab, &work.node, &volid))?;
+        return Ok((volid, bytes));
+    }
+    if let Some((archive, member)) = ova_member(source) {
+        let extracted = extract(work, archive, member, working)?;
+        work.log(format!("create full clone of drive ({extracted})"));
+        let done = check_source(work, &extracted, true)
+            .and_then(|()| clone_volume(work, &extracted, target, work.vmid, format));
+        free(work.lab, &work.node, &extracted);
+        work.log(format!("cleaned up extracted image {extracted}"));
+        return done;
+    }
+    let untrusted = { storage::parse_volid(&work.lab.st(), source)?.vtype == "import" };
+    check_source(work, source, untrusted)?;
+    work.log(format!("create full clone of drive ({source})"));
+    clone_volume(work, source, target, work.vmid, format)
+}
+
+fn check_source(work: &Work, volid: &str, untrusted: bool) -> Result<(), PveError> {
+    let (path, shown, format) = {
+        let st = work.lab.st();
+        let volume = storage::parse_volid(&st, volid)?;
+        storage::usable(&st, &volume.storage, &work.node)?;
+        let path = storage::path_of(&st, &work.node, volid)?;
+        (path, storage::shown_path(&st, volid)?, volume.format)
+    };
+    image_size(&path, &shown, &format, untrusted).map(|_| ())
+}
+
+/// Takes a member out of an OVA (a tar archive) into a volume of the guest on the working storage.
+fn extract(
+    work: &Work,
+    archive: &str,
+    member: &str,
+    working: Option<&str>,
+) -> Result<String, PveError> {
+    work.log(format!("extracting {archive}/{member}"));
+    let (path, shown, default) = {
+        let st = work.lab.st();
+        let path = storage::path_of(&st, &work.node, archive)?;
+        (
+            path,
+            storage::shown_path(&st, archive)?,
+            storage::parse_volid(&st, archive)?.storage,
+        )
+    };
+    if !path.exists() {
+        return Err(PveError::die(format!("failed to stat '{shown}'")));
+    }
+    let volid = allocate(
+        work,
+        working.unwrap_or(&default),
+        work.vmid,
+        format_by_name(member),
+        1 << 20,
+    )?;
+    let to = { storage::path_of(&work.lab.st(), &work.node, &volid)? };
+    let file =
+        std::fs::File::create(&to).map_err(|e| PveError::die(format!("unable to extract: {e}")))?;
+    let ran = Command::new("tar")
+        .args(["--force-local", "-xOf", &utf8(&path), member])
+        .stdout(file)
+        .status();
+    if !ran.is_ok_and(|s| s.success()) {
+        free(work.lab, &work.node, &volid);
+        return Err(PveError::die(format!(
+            "failed to extract '{member}' from '{shown}'"
+        )));
+    }
+    work.log(format!("finished extracting to {volid}"));
+    Ok(volid)
+}
+
+/// The rules for a drive as it comes in a request, beyond its format: `import-from` needs size 0, a path must belong to a
+/// storage, an empty drive is a CD drive. Returns the drive as the server prints it.
+///
+/// # Errors
+/// 400 for that option.
+pub fn clean(st: &State, key: &str, value: &str) -> Result<String, PveError> {
+    let mut parsed = drive::parse_param(key, value)?;
+    let file = parsed.get("file").unwrap_or("").to_string();
+    if parsed.get("import-from").is_some() {
+        let zero = drive::new_disk(&file).is_some_and(|(_, size)| size.parse::<f64>() == Ok(0.0));
+        if !zero {
+            return Err(PveError::param(
+                key,
+                "'import-from' requires special syntax - use <storage ID>:0,import-from=<source>",
+            ));
+        }
+        let required: &[&str] = match key {
+            "efidisk0" => &["efitype", "pre-enrolled-keys"],
+            "tpmstate0" => &["version"],
+            _ => &[],
+        };
+        if let Some(missing) = required.iter().find(|r| parsed.get(r).is_none()) {
+            return Err(PveError::param(
+                key,
+                format!("need to specify '{missing}' when using 'import-from'"),
+            ));
+        }
+    }
+    if file == "none" || file == "cdrom" {
+        if parsed.get("media").is_none() {
+            parsed.set("media", "cdrom");
+        }
+    } else if file.starts_with('/') && !file.starts_with("/dev/") {
+        let found = volume_of_path(st, &file);
+        let Some(volid) = found else {
+            return Err(PveError::param(
+                key,
+                format!("unable to associate path '{file}' to any storage"),
+            ));
+        };
+        parsed.set("file", volid);
+    } else if file.ends_with(":cloudinit") {
+        parsed.set("media", "cdrom");
+    }
+    Ok(drive::print(key, &parsed))
+}
+
+/// The volume id of an absolute path below `images/` or `template/iso/` of a storage.
+fn volume_of_path(st: &State, path: &str) -> Option<String> {
+    st.storages.iter().find_map(|(id, found)| {
+        let rest = path
+            .strip_prefix(&found.shown_path())?
+            .trim_start_matches('/');
+        let name = rest
+            .strip_prefix("images/")
+            .map(str::to_string)
+            .or_else(|| {
+                rest.strip_prefix("template/iso/")
+                    .map(|n| format!("iso/{n}"))
+            })?;
+        let volid = format!("{id}:{name}");
+        (propstr::check_format("pve-volume-id", &volid).is_ok()
+            && storage::parse_volid(st, &volid).is_ok())
+        .then_some(volid)
+    })
+}
+
+/// The volume ids of a guest's images that lie on a storage, named by the guest or not.
+pub fn images_of(st: &State, node: &str, id: &str, vmid: u32) -> Vec<String> {
+    let Some((found, root)) = st.storages.get(id).and_then(|s| Some((s, s.root(node)?))) else {
+        return Vec::new();
+    };
+    let folder = if found.is_file_based() {
+        root.join(format!("images/{vmid}"))
+    } else {
+        root.to_path_buf()
+    };
+    let names = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|e| e.file_name().to_string_lossy().into_owned());
+    let volids = names.map(|n| {
+        if found.is_file_based() {
+            format!("{id}:{vmid}/{n}")
+        } else {
+            format!("{id}:{n}")
+        }
+    });
+    let mut all: Vec<String> = volids
+        .filter(|v| storage::parse_volid(st, v).is_ok_and(|p| p.owner == Some(vmid)))
+        .collect();
+    all.sort();
+    all
+}
