@@ -4,7 +4,6 @@
 //! facts, and a fact that was not read yet ends the thought with [`Stop::Missing`]; the pipeline reads it and asks again.
 
 use plan::{Fact, Facts, Key, Plan, Refusal, Wait};
-use pve::keys::PveKey;
 use std::cell::RefCell;
 
 /// Why a thought ended without a plan.
@@ -51,8 +50,8 @@ impl<'a> Look<'a> {
     ///
     /// # Errors
     /// [`Stop::Missing`] if it was not read yet.
-    pub fn fact(&self, key: &PveKey) -> Result<&'a Fact, Stop> {
-        let key = key.key();
+    pub fn fact<K: Clone + Into<Key>>(&self, key: &K) -> Result<&'a Fact, Stop> {
+        let key: Key = key.clone().into();
         match self.facts.get(&key) {
             Some(f) => Ok(f),
             None => {
@@ -66,7 +65,10 @@ impl<'a> Look<'a> {
     ///
     /// # Errors
     /// [`Stop::Missing`] if one was not read yet.
-    pub fn want<'k>(&self, keys: impl IntoIterator<Item = &'k PveKey>) -> Result<(), Stop> {
+    pub fn want<'k, K: Clone + Into<Key> + 'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k K>,
+    ) -> Result<(), Stop> {
         let mut all = Ok(());
         for k in keys {
             if let Err(e) = self.fact(k) {
@@ -80,7 +82,7 @@ impl<'a> Look<'a> {
     ///
     /// # Errors
     /// [`Stop::Missing`] if it was not read yet.
-    pub fn aux(&self, key: &PveKey, what: &str) -> Result<Option<&'a Fact>, Stop> {
+    pub fn aux<K: Clone + Into<Key>>(&self, key: &K, what: &str) -> Result<Option<&'a Fact>, Stop> {
         match self.fact(key)? {
             Fact::Unreadable(why) => {
                 self.note(format!("{what}: {why}"));
