@@ -41,6 +41,7 @@ pub fn kind(method: &str) -> Kind {
             "Query",
             "Recommend",
             "Read",
+            "Refresh",
         ]
         .iter()
         .any(|p| m.starts_with(p)) =>
@@ -262,7 +263,7 @@ impl Call<'_> {
             return self.fetch(st);
         }
         // One operation at a time. Source: docs/vsphere-facts.md section 3, "TaskInProgress".
-        if method != "AnswerVM"
+        if !["AnswerVM", "RefreshStorageInfo"].contains(&method)
             && let Some(t) = st
                 .active_task(self.id)
                 .filter(|t| t.method != "CheckRelocate_Task")
@@ -318,6 +319,10 @@ impl Call<'_> {
                 }
                 refresh_vm(st, self.id);
                 self.inner.cond.notify_all();
+                Reply::Void
+            }
+            "RefreshStorageInfo" => {
+                refresh_vm(st, self.id);
                 Reply::Void
             }
             "MarkAsTemplate" | "MarkAsVirtualMachine" => {
@@ -477,6 +482,10 @@ impl Call<'_> {
                     .values_mut()
                     .for_each(|c| c.filters.retain(|(f, _)| *f != id));
                 self.disown(st)
+            }
+            ("Datastore", "RefreshDatastore") => {
+                super::render::relink(st);
+                Ok(Reply::Void)
             }
             ("SearchIndex", m) => self.search(st, m),
             ("VirtualMachineProvisioningChecker", "CheckRelocate_Task") => {

@@ -51,7 +51,10 @@ const MORE_FAULTS: &[(&str, &str)] = &[
     ("IndependentDiskVMotionNotSupported", "MigrationFault"),
 ];
 
-const MORE_METHODS: &[(&str, &[(&str, &str, bool)])] = &[
+/// Name, type, whether it may be left out.
+type MoreParams = &'static [(&'static str, &'static str, bool)];
+
+const MORE_METHODS: &[(&str, MoreParams)] = &[
     ("Fetch", &[("prop", "str", false)]),
     ("CreateListView", &[("obj", "ManagedObject[]", true)]),
     (
@@ -73,6 +76,8 @@ const MORE_METHODS: &[(&str, &[(&str, &str, bool)])] = &[
             ("host", "HostSystem", true),
         ],
     ),
+    ("RefreshStorageInfo", &[]),
+    ("RefreshDatastore", &[]),
     ("WaitForUpdates", &[("version", "str", true)]),
     ("CheckForUpdates", &[("version", "str", true)]),
 ];
