@@ -167,11 +167,7 @@ fn network(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
     ) {
         // From the running config: from the moment of the apply, before the bridge exists (docs/pve-sdn.md section 4).
         for (vnet, zone, alias) in st.sdn.running_vnets_on(&n.name) {
-            if st.may_any(
-                &call.auth,
-                &format!("/sdn/zones/{zone}/{vnet}"),
-                &["SDN.Audit", "SDN.Use"],
-            ) {
+            if sees(&st, &call.auth, &format!("/sdn/zones/{zone}/{vnet}")) {
                 let mut v = json!({"iface": vnet, "type": "vnet", "active": 1});
                 if let Some(a) = alias {
                     v["comments"] = json!(a);

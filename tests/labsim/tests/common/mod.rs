@@ -74,32 +74,40 @@ pub fn signed(lab: &TestLab, who: &str) -> Client {
         "root@pam!sep" => Some("root@pam!sep"),
         _ => None,
     };
-    let mut client = Client {
+    if let Some(id) = token {
+        return with_token(lab, id);
+    }
+    let mut client = anonymous(lab);
+    let form: Map<String, Value> =
+        json!({"username": "root@pam", "password": "a-password-of-the-tests"})
+            .as_object()
+            .unwrap()
+            .clone();
+    let answer = client.call("POST", "/access/ticket", &form);
+    let text = |k: &str| answer.body["data"][k].as_str().unwrap().to_string();
+    client.headers.push((
+        "cookie".into(),
+        format!("PVEAuthCookie={}", encode(&text("ticket"))),
+    ));
+    client
+        .headers
+        .push(("csrfpreventiontoken".into(), text("CSRFPreventionToken")));
+    client
+}
+
+/// Somebody who is not signed in.
+pub fn anonymous(lab: &TestLab) -> Client {
+    Client {
         pve: lab.pve.clone(),
         headers: Vec::new(),
-    };
-    match token {
-        Some(id) => client.headers.push((
-            "authorization".into(),
-            format!("PVEAPIToken={id}=a-secret-of-the-tests"),
-        )),
-        None => {
-            let form: Map<String, Value> =
-                json!({"username": "root@pam", "password": "a-password-of-the-tests"})
-                    .as_object()
-                    .unwrap()
-                    .clone();
-            let answer = client.call("POST", "/access/ticket", &form);
-            let text = |k: &str| answer.body["data"][k].as_str().unwrap().to_string();
-            client.headers.push((
-                "cookie".into(),
-                format!("PVEAuthCookie={}", encode(&text("ticket"))),
-            ));
-            client
-                .headers
-                .push(("csrfpreventiontoken".into(), text("CSRFPreventionToken")));
-        }
     }
+}
+
+/// The holder of a token of the tests' world.
+pub fn with_token(lab: &TestLab, id: &str) -> Client {
+    let mut client = anonymous(lab);
+    let value = format!("PVEAPIToken={id}=a-secret-of-the-tests");
+    client.headers.push(("authorization".into(), value));
     client
 }
 
