@@ -43,7 +43,14 @@ impl Drop for TestLab {
 pub fn lab(world: &Value) -> TestLab {
     static N: AtomicU32 = AtomicU32::new(0);
     let n = N.fetch_add(1, Ordering::SeqCst);
-    let dir = std::env::temp_dir().join(format!("labsim-test-{}-{n}", std::process::id()));
+    // Memory where there is some: hundreds of labs come and go, and deleting from a disk takes its time.
+    let shm = PathBuf::from("/dev/shm");
+    let base = if shm.is_dir() {
+        shm
+    } else {
+        std::env::temp_dir()
+    };
+    let dir = base.join(format!("labsim-test-{}-{n}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     TestLab {
         pve: Arc::new(Pve::new(world, &dir, 1).unwrap()),
