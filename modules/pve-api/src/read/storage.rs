@@ -75,13 +75,17 @@ impl Live {
         );
         match self.get(&path) {
             Ok(a) => Ok(Fact::Known(a)),
-            // A missing file has no size: `volume_size_info on '...' failed` (source: pve-storage, API2/Storage/Content.pm, `info`).
+            // A file that cannot be found has no format, one that qemu-img cannot read has no size (source: pve-storage,
+            // API2/Storage/Content.pm, `info`); block storages name what they do not find in their own words.
+            Err(ApiError::Refused(r)) if r.status == 500 && r.says("volume_size_info on") => {
+                Ok(if r.says("no format") {
+                    Fact::Absent
+                } else {
+                    Fact::Unreadable(r.text())
+                })
+            }
             Err(ApiError::Refused(r))
-                if r.status == 404
-                    || (r.status == 500
-                        && (r.says("volume_size_info on")
-                            || r.says("does not exist")
-                            || r.says("No such file"))) =>
+                if r.status == 500 && (r.says("does not exist") || r.says("No such file")) =>
             {
                 Ok(Fact::Absent)
             }
