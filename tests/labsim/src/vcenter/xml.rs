@@ -281,7 +281,7 @@ pub fn write(out: &mut String, tag: &str, ty: &str, array: bool, v: &Value, expl
                     return;
                 }
                 let actual = map.get("_t").and_then(Value::as_str).unwrap_or(ty);
-                if t.is_a(actual, "MethodFault") && tag != "fault" {
+                if t.is_a(actual, "MethodFault") {
                     let msg = map.get("msg").and_then(Value::as_str).unwrap_or("");
                     let xsi = if explicit {
                         " xsi:type=\"LocalizedMethodFault\""
