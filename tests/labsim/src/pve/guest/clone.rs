@@ -1,5 +1,6 @@
 //! Templates, clones, and moving a guest to another node.
 use super::conf::{self, Options};
+use super::perms::Scope;
 use super::read::{own_volumes, volumes};
 use super::work::{self, FileLock, Work};
 use super::{Guest, Run, disks, drive, load_guest, new_uuid, random_mac};
@@ -114,6 +115,14 @@ pub fn clone(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
             .is_some_and(|p| st.may(&call.auth, &format!("/pool/{p}"), &["VM.Allocate"]));
         if !by_pool && !st.may(&call.auth, &format!("/vms/{newid}"), &["VM.Allocate"]) {
             return Err(PveError::denied(""));
+        }
+        let scope = Scope {
+            auth: &call.auth,
+            vmid: newid,
+            pool: wish.pool.as_deref(),
+        };
+        for (_, net) in g.config.iter().filter(|(k, _)| k.starts_with("net")) {
+            scope.bridge(&st, net.as_str().unwrap_or(""))?;
         }
         for (_, volid, _) in volumes(&g.config) {
             let id = wish

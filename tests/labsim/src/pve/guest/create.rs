@@ -80,7 +80,7 @@ pub fn create(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
         check_ssh_keys(&keys)?;
     }
     let options = checked(lab, call, vmid, pool.as_deref())?;
-    reserve(lab, call, vmid, pool.as_deref())?;
+    reserve(lab, call, vmid)?;
     let (working, start) = (call.text("import-working-storage"), call.flag("start"));
     let upid = work::start(
         lab,
@@ -146,6 +146,9 @@ fn checked(
                 &["Datastore.AllocateSpace"],
             )?;
         }
+        if call.flag("start") {
+            st.check(&call.auth, &format!("/vms/{vmid}"), &["VM.PowerMgmt"])?;
+        }
         let by_pool =
             pool.is_some_and(|p| st.may(&call.auth, &format!("/pool/{p}"), &["VM.Allocate"]));
         if !by_pool && !st.may(&call.auth, &format!("/vms/{vmid}"), &["VM.Allocate"]) {
@@ -202,7 +205,7 @@ fn is_net(key: &str) -> bool {
 }
 
 /// Takes the id: from now on the guest is there, locked, without a configuration of its own.
-fn reserve(lab: &Arc<Lab>, call: &Call, vmid: u32, pool: Option<&str>) -> Result<(), PveError> {
+fn reserve(lab: &Arc<Lab>, call: &Call, vmid: u32) -> Result<(), PveError> {
     let created_ms = lab.now_ms();
     let mut st = lab.st();
     if let Some(other) = st.guests.get(&vmid) {
@@ -216,9 +219,6 @@ fn reserve(lab: &Arc<Lab>, call: &Call, vmid: u32, pool: Option<&str>) -> Result
     guest.config.insert("lock".to_string(), json!("create"));
     guest.flock = true;
     st.guests.insert(vmid, guest);
-    if pool.is_some() {
-        st.set_pool(vmid, pool);
-    }
     Ok(())
 }
 
@@ -248,7 +248,12 @@ fn build(
         g.config = options;
         g.flock = false;
         Ok(())
-    })
+    })?;
+    // Only now: until here the pool's privileges count by the request alone.
+    if scope.pool.is_some() {
+        work.lab.st().set_pool(work.vmid, scope.pool);
+    }
+    Ok(())
 }
 
 /// What the server adds to every new guest: meta data, boot order, BIOS uuid, generation id.

@@ -121,13 +121,31 @@ impl Scope<'_> {
                         .get("host")
                         .is_some_and(|h| h.eq_ignore_ascii_case("spice")) =>
             {
-                self.check(st, &["VM.Config.HWType"])
+                self.check(st, &["VM.Config.HWType"])?;
+                self.mapping(st, "usb", &parsed)
             }
             "usb" => only_root("real devices"),
-            "hostpci" if parsed.get("mapping").is_some() => self.check(st, &["VM.Config.HWType"]),
+            "hostpci" if parsed.get("mapping").is_some() => {
+                self.check(st, &["VM.Config.HWType"])?;
+                self.mapping(st, "pci", &parsed)
+            }
             "hostpci" => only_root("non-mapped devices"),
             "virtiofs" => self.check(st, &["VM.Config.HWType"]),
+            "rng" if parsed.get("source") == Some("/dev/hwrng") => {
+                st.check(self.auth, "/mapping/hwrng", &["Mapping.Use"])
+            }
             _ => Ok(()),
+        }
+    }
+
+    fn mapping(&self, st: &State, kind: &str, device: &Parsed) -> Result<(), PveError> {
+        match device.get("mapping") {
+            Some(id) => st.check(
+                self.auth,
+                &format!("/mapping/{kind}/{id}"),
+                &["Mapping.Use"],
+            ),
+            None => Ok(()),
         }
     }
 
@@ -136,7 +154,9 @@ impl Scope<'_> {
     /// # Errors
     /// 403, with `for modifying tag 'X'` where the datacenter restricts tags.
     pub fn tags(&self, st: &State, new: &str, old: &str) -> Result<(), PveError> {
-        self.check(st, &["VM.Config.Options"])?;
+        // Not by the pool's privileges (recorded: create with pool and tags).
+        let vm = format!("/vms/{}", self.vmid);
+        st.check(self.auth, &vm, &["VM.Config.Options"])?;
         let access = st
             .options
             .get("user-tag-access")
@@ -272,6 +292,7 @@ impl Scope<'_> {
         let is_cdrom = parsed.get("media") == Some("cdrom");
         if file == "cdrom" {
             st.check(self.auth, "/", &["Sys.Console"])?;
+            self.volume(st, "/dev/cdrom")?;
         } else if file == "none" || file.ends_with(":cloudinit") {
             // Nothing is needed for an empty drive, nor (recorded) for a cloud-init one.
         } else if let (false, Some((Some(id), _))) =
