@@ -198,3 +198,56 @@ fn somebody_elses_lock_can_be_planned_for() {
         f.msg
     );
 }
+
+/// Forwards to the lab and counts the connections.
+fn counting(to: String) -> (String, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
+    use std::net::{TcpListener, TcpStream};
+    let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let counted = count.clone();
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            let (client, server) = (client.unwrap(), TcpStream::connect(&to).unwrap());
+            for (mut from, mut into) in [
+                (client.try_clone().unwrap(), server.try_clone().unwrap()),
+                (server, client),
+            ] {
+                std::thread::spawn(move || std::io::copy(&mut from, &mut into));
+            }
+        }
+    });
+    (address, count)
+}
+
+#[test]
+fn one_connection_serves_a_whole_run() {
+    let lab = cluster();
+    let (host, count) = counting(lab.address());
+    let mut live = Live::new(Connection {
+        host,
+        ..lab.user("root@pam")
+    });
+    for key in [PveKey::Guests, PveKey::Nodes, PveKey::Guest(100)] {
+        read(&mut live, key).unwrap();
+    }
+    let apply = Request::new("PUT", "/cluster/sdn");
+    live.send(
+        &Step::new(apply, "apply").wait(Await::Task { timeout_s: 30 }),
+        &[],
+    )
+    .unwrap();
+    // A refusal does not end the connection either.
+    live.send(
+        &Step::new(
+            Request::new("POST", "/pools").param("poolid", "testpool"),
+            "again",
+        ),
+        &[],
+    )
+    .unwrap_err();
+    read(&mut live, PveKey::Version).unwrap();
+    assert!(lab.requests().len() >= 8, "{:?}", lab.requests());
+    assert_eq!(count.load(std::sync::atomic::Ordering::SeqCst), 1);
+}
