@@ -196,10 +196,10 @@ pub fn respond(servers: &Servers, side: &'static str, req: &Req) -> Option<Resp>
     } else {
         &servers.vcenter
     };
-    if side == "pve" {
-        if let Some(resp) = control::handle(servers, req) {
-            return Some(resp);
-        }
+    if side == "pve"
+        && let Some(resp) = control::handle(servers, req)
+    {
+        return Some(resp);
     }
     let begun = Instant::now();
     let operation = soap_operation(&req.body);

@@ -64,10 +64,10 @@ fn guest(st: &State, call: &Call, vmid: u32) -> Value {
             }
         }
     }
-    if let Some(pool) = st.pool_of(vmid) {
-        if st.may(&call.auth, &format!("/pool/{pool}"), &["Pool.Audit"]) {
-            v["pool"] = json!(pool);
-        }
+    if let Some(pool) = st.pool_of(vmid)
+        && st.may(&call.auth, &format!("/pool/{pool}"), &["Pool.Audit"])
+    {
+        v["pool"] = json!(pool);
     }
     v
 }

@@ -17,10 +17,13 @@ pub fn method(template: &str, method: &str) -> Option<&'static Value> {
     SCHEMA["paths"].get(template)?.get(method)
 }
 
+/// What a path's placeholders hold.
+type Found = Vec<(String, String)>;
+
 /// Finds the template of a path and what its placeholders hold; literal segments win over placeholders. `{volume}` takes the rest.
-fn find(path: &str) -> Option<(&'static str, Vec<(String, String)>)> {
+fn find(path: &str) -> Option<(&'static str, Found)> {
     let segments: Vec<&str> = path.trim_end_matches('/').split('/').collect();
-    let mut best: Option<(&str, Vec<(String, String)>, usize)> = None;
+    let mut best: Option<(&str, Found, usize)> = None;
     for template in SCHEMA["paths"].as_object()?.keys() {
         let parts: Vec<&str> = template.split('/').collect();
         let rest = parts.last() == Some(&"{volume}") && segments.len() >= parts.len();
@@ -409,10 +412,10 @@ fn rule(st: &State, call: &Call, check: &Value) -> Result<(), PveError> {
                 let at = list.iter().position(|v| v == name)?;
                 list.get(at + 1)
             };
-            if let Some(param) = option("require_param").and_then(Value::as_str) {
-                if !call.params.contains_key(param) {
-                    return Err(PveError::denied(""));
-                }
+            if let Some(param) = option("require_param").and_then(Value::as_str)
+                && !call.params.contains_key(param)
+            {
+                return Err(PveError::denied(""));
             }
             let path = fill(check[1].as_str().unwrap_or("/"));
             let privs = words(&check[2]);

@@ -380,12 +380,10 @@ fn check_zone(kind: &str, call: &Call, create: bool) -> Result<(), PveError> {
             return Err(PveError::die(format!("unexpected property '{k}'")));
         }
     }
-    if create {
-        if let Some(missing) = required.iter().find(|k| !call.params.contains_key(**k)) {
-            return Err(PveError::die(format!(
-                "missing value for required option '{missing}'"
-            )));
-        }
+    if create && let Some(missing) = required.iter().find(|k| !call.params.contains_key(**k)) {
+        return Err(PveError::die(format!(
+            "missing value for required option '{missing}'"
+        )));
     }
     Ok(())
 }
@@ -785,13 +783,13 @@ fn add_subnet(st: &mut State, call: &Call) -> Result<Value, PveError> {
             "sdn subnet object ID '{id}' already defined"
         )));
     }
-    if let Some(gateway) = call.text("gateway") {
-        if !contains(network, mask.parse().unwrap_or(32), &gateway) {
-            return Err(PveError::param(
-                "gateway",
-                format!("{gateway} is not in subnet {cidr}"),
-            ));
-        }
+    if let Some(gateway) = call.text("gateway")
+        && !contains(network, mask.parse().unwrap_or(32), &gateway)
+    {
+        return Err(PveError::param(
+            "gateway",
+            format!("{gateway} is not in subnet {cidr}"),
+        ));
     }
     let mut subnet = options(call, "subnet");
     subnet.insert("vnet".into(), json!(vnet));

@@ -463,8 +463,8 @@ pub fn load(st: &mut State, world: &Value, dir: &Path) -> Result<(), String> {
             || matches!(kind.as_str(), "nfs" | "cifs" | "esxi" | "cephfs" | "rbd");
         let mut decl = Map::new();
         for (k, v) in entry.as_object().into_iter().flatten() {
-            if !(k == "export" && exported) && !["total", "used", "datastore"].contains(&k.as_str())
-            {
+            let ours = ["total", "used"].contains(&k.as_str()) || (k == "export" && exported);
+            if !ours {
                 decl.insert(k.clone(), v.clone());
             }
         }
