@@ -138,7 +138,9 @@ fn make(a: &Args) -> Result<Box<dyn Module>, Vec<ArgError>> {
         }
     }
     let bytes = a.int("bytes").unwrap_or_default();
-    if present && a.get("bytes").is_some() && (bytes <= 0 || bytes as u64 % vmdk::SECTOR_BYTES != 0)
+    if present
+        && a.get("bytes").is_some()
+        && (bytes <= 0 || !(bytes as u64).is_multiple_of(vmdk::SECTOR_BYTES))
     {
         bad(
             "bytes",
