@@ -185,27 +185,45 @@ remaining:
   elements: dict
 """
 
-import json
 import platform
-import sys
+
+from ansible.module_utils.basic import AnsibleModule
+
+
+class MissingBinary(AnsibleModule):
+    """Answers everything, wrong arguments included, with the one thing that is wrong here."""
+
+    def fail_json(self, msg=None, **kwargs):
+        super().fail_json(
+            msg=(
+                "unable to run trueplan.virt.vmdk_descriptor 0.1.0: its native binary for %s %s is not installed; "
+                "install a release of the collection that holds it (ansible-galaxy collection install --force trueplan.virt), "
+                "build it from source (cargo xtask dist), or run the task on a host of a supported platform "
+                "(delegate_to: localhost)" % (platform.system(), platform.machine())
+            ),
+            changed=False,
+            error_kind="internal",
+        )
 
 
 def main():
-    """Report that the native binary is missing; Ansible runs this file only then."""
-    machine = "%s %s" % (platform.system(), platform.machine())
-    result = {
-        "failed": True,
-        "changed": False,
-        "error_kind": "internal",
-        "msg": (
-            "unable to run trueplan.virt.vmdk_descriptor 0.1.0: its native binary for %s is not installed; "
-            "install a release of the collection that holds it (ansible-galaxy collection install --force trueplan.virt), "
-            "build it from source (cargo xtask dist), or run the task on a host of a supported platform "
-            "(delegate_to: localhost)" % machine
-        ),
-    }
-    sys.stdout.write(json.dumps(result) + "\n")
-    sys.exit(1)
+    module = MissingBinary(
+        argument_spec={
+            "export": {"type": "path", "required": True},
+            "vmid": {"type": "int", "required": True},
+            "disk": {"type": "int", "required": True},
+            "storage": {"type": "str"},
+            "source": {"type": "str"},
+            "bytes": {"type": "int"},
+            "key": {"type": "int", "no_log": False},
+            "source_pending": {"type": "bool", "default": False},
+            "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
+            "expect_plan": {"type": "str"},
+        },
+        supports_check_mode=True,
+        required_if=[("state", "present", ["source", "bytes"])],
+    )
+    module.fail_json()
 
 
 if __name__ == "__main__":
