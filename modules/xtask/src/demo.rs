@@ -23,8 +23,8 @@ pub struct Stage {
 
 impl Stage {
     /// Builds the tarball and installs it where only this project sees it.
-    pub fn install(root: &Path) -> Result<Stage, String> {
-        let tarball = dist::run(root, true)?;
+    pub fn install(root: &Path, debug: bool) -> Result<Stage, String> {
+        let tarball = dist::run(root, true, debug)?;
         let venv = root.join(".venv");
         let collections = root.join(".lab/collections");
         let _ = std::fs::remove_dir_all(&collections);
@@ -133,9 +133,9 @@ pub fn play(
 }
 
 /// The whole demo. Any mismatch is an error at its end, after everything was shown.
-pub fn run(root: &Path, seed: u64) -> Result<(), String> {
+pub fn run(root: &Path, seed: u64, debug: bool) -> Result<(), String> {
     env::qemu_img()?;
-    let stage = Stage::install(root)?;
+    let stage = Stage::install(root, debug)?;
     let started = Instant::now();
     let lab = Lab::start(
         root,

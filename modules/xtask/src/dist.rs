@@ -19,14 +19,17 @@ const SHIPPED: &[&str] = &[
     "docs",
 ];
 
-/// Builds the release binary and the tarball; gives the tarball's path.
-pub fn run(root: &Path, check: bool) -> Result<PathBuf, String> {
-    env::run(
-        root,
-        "cargo",
-        &["build", "--release", "--locked", "--package", "trueplan"],
-    )?;
-    let tarball = pack(root, &root.join("target/release/trueplan"))?;
+/// Builds the binary and the tarball; gives the tarball's path. `debug` takes the development build, for tests.
+pub fn run(root: &Path, check: bool, debug: bool) -> Result<PathBuf, String> {
+    let (flags, folder): (&[&str], _) = if debug {
+        (&[], "debug")
+    } else {
+        (&["--release"], "release")
+    };
+    let mut args = vec!["build", "--quiet", "--locked", "--package", "trueplan"];
+    args.extend(flags);
+    env::run(root, "cargo", &args)?;
+    let tarball = pack(root, &root.join("target").join(folder).join("trueplan"))?;
     if check {
         verify(root, &tarball)?;
     }
@@ -34,11 +37,7 @@ pub fn run(root: &Path, check: bool) -> Result<PathBuf, String> {
     Ok(tarball)
 }
 
-/// Puts the binary where the checkout itself can be used as the collection: plugins/bin, with a link a module.
-pub fn link(root: &Path, binary: &Path) -> Result<(), String> {
-    place(&root.join("plugins"), binary)
-}
-
+/// Puts the binary to plugins/bin, with a link for each module.
 fn place(plugins: &Path, binary: &Path) -> Result<(), String> {
     let io = |e: std::io::Error| format!("{}: {e}", plugins.display());
     fs::create_dir_all(plugins.join("bin")).map_err(io)?;

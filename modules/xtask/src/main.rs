@@ -34,6 +34,9 @@ enum Command {
         /// Also compare the tarball's content with the module registry.
         #[arg(long)]
         check: bool,
+        /// Pack the development build, for tests.
+        #[arg(long)]
+        debug: bool,
     },
     /// Formatting, lints, every test, documentation check, Ansible end to end.
     Test {
@@ -46,6 +49,9 @@ enum Command {
         /// Seed for what a server may choose.
         #[arg(long, default_value_t = 1)]
         seed: u64,
+        /// Use the development build of the binary, which compiles faster.
+        #[arg(long)]
+        debug: bool,
     },
     /// Start the lab in the foreground and print how to reach it.
     Lab {
@@ -63,9 +69,9 @@ fn main() -> ExitCode {
     let root = env::root();
     let done = match cli.command {
         Command::Docs { check } => docs::run(&root, check),
-        Command::Dist { check } => dist::run(&root, check).map(|_| ()),
+        Command::Dist { check, debug } => dist::run(&root, check, debug).map(|_| ()),
         Command::Test { full } => test::run(&root, full),
-        Command::Demo { seed } => demo::run(&root, seed),
+        Command::Demo { seed, debug } => demo::run(&root, seed, debug),
         Command::Lab { world, seed } => lab::foreground(&root, &world, seed),
     };
     match done {

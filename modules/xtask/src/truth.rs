@@ -11,8 +11,6 @@ pub struct Line {
     pub key: String,
     /// Host name.
     pub host: String,
-    /// Task name.
-    pub task: String,
     /// Fully qualified name of the module.
     pub action: String,
     /// ok, changed, failed, skipped, unreachable.
@@ -43,7 +41,6 @@ pub fn read(path: &Path) -> Result<Vec<Line>, String> {
         lines.push(Line {
             key: format!("{base} #{n}"),
             host: s("host"),
-            task: s("task"),
             action: s("action"),
             status: s("status"),
             result: v["result"].clone(),
