@@ -487,6 +487,7 @@ impl Call<'_> {
                 super::render::relink(st);
                 Ok(Reply::Void)
             }
+            ("ScheduledTaskManager" | "ScheduledTask", _) => self.schedule(st),
             ("SearchIndex", m) => self.search(st, m),
             ("VirtualMachineProvisioningChecker", "CheckRelocate_Task") => {
                 let id = mo_id(&a["vm"]).unwrap_or("");

@@ -15,6 +15,7 @@ mod paging;
 mod power;
 mod relocate;
 mod render;
+mod schedule;
 mod setup;
 mod tasks;
 mod types;
