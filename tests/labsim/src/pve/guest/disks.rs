@@ -505,7 +505,16 @@ fn import(
         work.log(format!("cleaned up extracted image {extracted}"));
         return done;
     }
-    let untrusted = { storage::parse_volid(&work.lab.st(), source)?.vtype == "import" };
+    let untrusted = {
+        let st = work.lab.st();
+        let volume = storage::parse_volid(&st, source)?;
+        // What an ESXi host serves is trusted, what people put into import/ is not.
+        volume.vtype == "import"
+            && st
+                .storages
+                .get(&volume.storage)
+                .is_some_and(|s| s.kind != "esxi")
+    };
     check_source(work, source, untrusted)?;
     work.log(format!("create full clone of drive ({source})"));
     clone_volume(work, source, target, work.vmid, format)

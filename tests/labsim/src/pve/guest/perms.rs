@@ -402,6 +402,10 @@ impl Scope<'_> {
             return Ok(());
         }
         match (volume.vtype.as_str(), volume.owner) {
+            // By reading only (docs/pve-facts.md): an ESXi host's files need more than a look at the storage.
+            ("import", _) if st.storages.get(id).is_some_and(|s| s.kind == "esxi") => {
+                st.check(self.auth, &path, &["Datastore.Allocate"])
+            }
             ("iso" | "vztmpl" | "import", _) => st.check_any(
                 self.auth,
                 &path,
