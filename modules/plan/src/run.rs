@@ -199,7 +199,13 @@ fn execute(world: &mut dyn World, plan: &Plan, p: &mut Progress) -> Result<Vec<V
             }
             Err(failure) => {
                 let (mut undone, mut undo_failed) = (vec![], vec![]);
-                for s in plan.steps[..i].iter().rev() {
+                // Worlds name the task of a request that was accepted.
+                let final_before = if step.commits && failure.extra.contains_key("upid") {
+                    0
+                } else {
+                    i
+                };
+                for s in plan.steps[..final_before].iter().rev() {
                     let Some(u) = &s.undo else { continue };
                     let name = format!("{} {}", u.verb, u.path);
                     match world.undo(u, &answers) {

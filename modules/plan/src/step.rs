@@ -171,6 +171,16 @@ pub enum Tolerance {
     Replan(&'static str),
     /// An answer that contains this text means that the end was reached already.
     AlreadyDone(&'static str),
+    /// An answer that contains this text means that somebody is in the way: the same request is sent again, with growing pauses,
+    /// for so many seconds. Only for answers that say that nothing was done.
+    Busy {
+        /// Part of the answer.
+        contains: &'static str,
+        /// Seconds.
+        timeout_s: u64,
+        /// What people can do when the time is up.
+        way_out: &'static str,
+    },
 }
 
 /// One step of a plan.
@@ -194,6 +204,8 @@ pub struct Step {
     pub disruptive: bool,
     /// Error answers that are none. Several may be given.
     pub tolerance: Vec<Tolerance>,
+    /// Once its request is accepted, what was done before is final: a bad end of the task that it started undoes nothing.
+    pub commits: bool,
 }
 
 impl Step {
@@ -209,6 +221,7 @@ impl Step {
             destructive: false,
             disruptive: false,
             tolerance: Vec::new(),
+            commits: false,
         }
     }
 
@@ -245,6 +258,12 @@ impl Step {
     /// Marks it: somebody's work is interrupted by it.
     pub fn disruptive(mut self) -> Self {
         self.disruptive = true;
+        self
+    }
+
+    /// Marks it: once it is accepted, what was done before is final.
+    pub fn commits(mut self) -> Self {
+        self.commits = true;
         self
     }
 

@@ -3,11 +3,15 @@
 //! A planner has an argument table (`SPEC`), a desired state made from coerced arguments, and the [`plan::Module`] that names the
 //! facts it needs and turns them into steps. Nothing here reads or writes the world.
 
+pub mod common;
 pub mod look;
 pub mod pve_common;
 pub mod pve_foresee;
 mod pve_nic;
+pub mod pve_sdn;
+mod pve_vnet;
 pub mod pve_write;
+mod pve_zone;
 mod vmdk_descriptor;
 
 use plan::Module;
@@ -42,7 +46,12 @@ pub fn registry() -> &'static [&'static Def] {
     REGISTRY
 }
 
-const REGISTRY: &[&Def] = &[&pve_nic::DEF, &vmdk_descriptor::DEF];
+const REGISTRY: &[&Def] = &[
+    &pve_nic::DEF,
+    &pve_vnet::DEF,
+    &pve_zone::DEF,
+    &vmdk_descriptor::DEF,
+];
 
 /// The module of that short name.
 pub fn find(name: &str) -> Option<&'static Def> {

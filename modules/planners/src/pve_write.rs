@@ -194,7 +194,8 @@ pub fn permitted(
             .get("delete")
             .and_then(Value::as_str)
             .is_some_and(|d| d.split(',').any(is_net));
-    let vnets: &[Value] = match touches_nets {
+    let of_a_vnet = request.path.starts_with("/cluster/sdn/vnets/");
+    let vnets: &[Value] = match touches_nets || of_a_vnet {
         true => look
             .aux(&PveKey::SdnVnets, "zones of the vnets")?
             .and_then(Fact::known)
@@ -203,10 +204,11 @@ pub fn permitted(
         false => &[],
     };
     let zone_of = |bridge: &str| {
-        vnets
-            .iter()
-            .find(|v| v["vnet"] == bridge)
-            .and_then(|v| v["zone"].as_str().map(str::to_owned))
+        vnets.iter().find(|v| v["vnet"] == bridge).and_then(|v| {
+            // The zone of a vnet that is new and not applied is only there.
+            let zone = v["zone"].as_str().or(v["pending"]["zone"].as_str());
+            zone.map(str::to_owned)
+        })
     };
     let needs = pve::needs::needs(&asked, config, &zone_of);
     let paths: Vec<PveKey> = needs

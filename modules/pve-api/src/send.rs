@@ -35,7 +35,7 @@ impl Live {
         }
         let what = describe(&step.request);
         let params = self.resolve(&step.request, answers, &what)?;
-        let result = self.write(&step.request, &params);
+        let result = self.write_patiently(step, &params);
         let answer = match result {
             Ok(a) => a,
             Err(e) => {
@@ -194,6 +194,31 @@ impl Live {
             }
             if !pace.wait() {
                 return Ok(false);
+            }
+        }
+    }
+
+    /// Sends, and sends again while somebody is in the way.
+    fn write_patiently(&mut self, step: &Step, params: &[Param]) -> Result<Value, ApiError> {
+        let mut pace: Option<Pace> = None;
+        loop {
+            let result = self.write(&step.request, params);
+            let busy = match &result {
+                Err(ApiError::Refused(r)) => step.tolerance.iter().find_map(|t| match t {
+                    Tolerance::Busy {
+                        contains,
+                        timeout_s,
+                        ..
+                    } if r.says(contains) => Some(*timeout_s),
+                    _ => None,
+                }),
+                _ => None,
+            };
+            let Some(timeout_s) = busy else {
+                return result;
+            };
+            if !pace.get_or_insert_with(|| Pace::new(timeout_s)).wait() {
+                return result;
             }
         }
     }
@@ -382,7 +407,17 @@ fn tolerated(
             }
             Tolerance::Replan(part) if said.contains(part) => return Err(failure.replan()),
             Tolerance::AlreadyDone(part) if said.contains(part) => return sent(false, vec![]),
-            Tolerance::Replan(_) | Tolerance::AlreadyDone(_) => {}
+            Tolerance::Busy {
+                contains,
+                timeout_s,
+                way_out,
+            } if said.contains(contains) => {
+                let mut f = failure;
+                f.kind = ErrorKind::Timeout;
+                f.msg = format!("{} (waited {timeout_s} s); {way_out}", f.msg);
+                return Err(f);
+            }
+            Tolerance::Replan(_) | Tolerance::AlreadyDone(_) | Tolerance::Busy { .. } => {}
         }
     }
     Err(failure)

@@ -66,6 +66,11 @@ pub enum PveKey {
     SdnPending,
     /// Zones as the nodes have them: `{node: [{zone, status}]}` over all online nodes.
     SdnStatus,
+    /// Whether the nodes have realised these zones (ids joined by commas): `{ready: bool, zones: {zone: {node: status}}}` over all online
+    /// nodes; ready: each zone is `available` wherever a node lists it, and some node does.
+    SdnReady(String),
+    /// Subnets of a vnet, pending ones too: `[{subnet, state?}]`; empty if there is no such vnet.
+    SdnSubnets(String),
     /// One planned or applied vnet (exists for the ledger's sake: a planned vnet overlays lists): `{vnet, zone, tag, ...}`.
     SdnVnet(String),
     /// One planned or applied zone, likewise.
@@ -125,6 +130,8 @@ impl PveKey {
             PveKey::SdnVnets => p(&["sdn-vnets"]),
             PveKey::SdnPending => p(&["sdn-pending"]),
             PveKey::SdnStatus => p(&["sdn-status"]),
+            PveKey::SdnReady(z) => p(&["sdn-ready", z]),
+            PveKey::SdnSubnets(v) => p(&["sdn-subnets", v]),
             PveKey::SdnVnet(v) => p(&["sdn-vnet", v]),
             PveKey::SdnZone(z) => p(&["sdn-zone", z]),
             PveKey::Task(upid) => p(&["task", upid]),
@@ -173,6 +180,8 @@ impl PveKey {
             "sdn-vnets" => PveKey::SdnVnets,
             "sdn-pending" => PveKey::SdnPending,
             "sdn-status" => PveKey::SdnStatus,
+            "sdn-ready" => PveKey::SdnReady(s(2)?),
+            "sdn-subnets" => PveKey::SdnSubnets(s(2)?),
             "sdn-vnet" => PveKey::SdnVnet(s(2)?),
             "sdn-zone" => PveKey::SdnZone(s(2)?),
             "task" => PveKey::Task(s(2)?),

@@ -136,6 +136,45 @@ impl Live {
         Ok(ids)
     }
 
+    pub(crate) fn sdn_ready(&mut self, zones: &str) -> Result<Fact, ApiError> {
+        // Not through the remembered fact: this key is polled.
+        let status = match self.sdn_status()? {
+            Fact::Known(v) => v,
+            other => return Ok(other),
+        };
+        let mut all = Map::new();
+        let mut ready = true;
+        for zone in zones.split(',') {
+            let on: Map<String, Value> = status
+                .as_object()
+                .into_iter()
+                .flatten()
+                .filter_map(|(node, list)| {
+                    let z = entries(list).find(|z| text(z, "zone") == Some(zone))?;
+                    Some((node.clone(), z.get("status").cloned().unwrap_or_default()))
+                })
+                .collect();
+            ready &= !on.is_empty() && on.values().all(|s| s == "available");
+            all.insert(zone.to_owned(), Value::Object(on));
+        }
+        Ok(Fact::Known(json!({"ready": ready, "zones": all})))
+    }
+
+    pub(crate) fn sdn_subnets(&mut self, vnet: &str) -> Result<Fact, ApiError> {
+        let path = format!("/cluster/sdn/vnets/{}/subnets?pending=1", seg(vnet));
+        let answer = match self.get(&path) {
+            Ok(a) => a,
+            Err(ApiError::Refused(r)) if r.status == 500 && r.says("does not exist") => {
+                return Ok(Fact::Known(json!([])));
+            }
+            Err(e) => return Err(e),
+        };
+        let list = entries(&answer)
+            .map(|e| pick(e, &["subnet", "state"]))
+            .collect();
+        Ok(Fact::Known(sorted(list, "subnet")))
+    }
+
     pub(crate) fn sdn_status(&mut self) -> Result<Fact, ApiError> {
         let mut all = Map::new();
         for node in self.online_nodes()? {
