@@ -6,9 +6,11 @@
 pub mod common;
 pub mod look;
 pub mod pve_common;
+pub mod pve_drives;
 pub mod pve_foresee;
 mod pve_nic;
 pub mod pve_sdn;
+mod pve_vm_shell;
 mod pve_vnet;
 pub mod pve_write;
 mod pve_zone;
@@ -48,6 +50,7 @@ pub fn registry() -> &'static [&'static Def] {
 
 const REGISTRY: &[&Def] = &[
     &pve_nic::DEF,
+    &pve_vm_shell::DEF,
     &pve_vnet::DEF,
     &pve_zone::DEF,
     &vmdk_descriptor::DEF,

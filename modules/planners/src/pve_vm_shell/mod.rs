@@ -1,0 +1,127 @@
+//! `pve_vm_shell`: virtual machines, from nothing to nothing.
+
+mod clone;
+mod create;
+mod desired;
+mod power;
+mod remove;
+mod report;
+mod spec;
+mod update;
+
+use crate::look::{self, Look, Stop, Think};
+use crate::pve_common::{self as common, Target};
+use crate::{Def, Side};
+use desired::{Shell, State};
+use plan::{Facts, Key, Module, Outcome, Plan, Refusal, Wait};
+use pve::keys::PveKey;
+use serde_json::{Map, Value};
+
+/// The module.
+pub const DEF: Def = Def {
+    spec: &spec::SPEC,
+    side: Side::Pve,
+    make: |args| Ok(Box::new(Shell::new(args)?)),
+};
+
+impl Shell {
+    /// What is being done, for `unable to ...`.
+    fn verb(&self) -> &'static str {
+        match self.state {
+            State::Present => "change",
+            State::Absent => "remove",
+            State::Stopped => "stop",
+            State::Started => "start",
+            State::Restarted => "restart",
+            State::Current => "look at",
+            State::Template => "convert",
+            State::Paused => "pause",
+            State::Hibernated => "hibernate",
+        }
+    }
+
+    fn present(&self, look: &Look<'_>) -> Result<Plan, Stop> {
+        let found = common::find(look, &self.target, self.verb())?;
+        if let Some(guest) = found {
+            common::check_guard(&guest, self.guard.as_deref(), self.verb())?;
+            if self.migrate {
+                return self.move_to_node(look, &guest);
+            }
+            return self.converge(look, &guest);
+        }
+        if let Some(c) = &self.clone {
+            return self.copy(look, c);
+        }
+        if self.migrate || self.said_delete || !self.revert.is_empty() {
+            // These only mean something for a guest that is there.
+            common::find_existing(look, &self.target, self.verb())?;
+        }
+        self.create(look)
+    }
+
+    /// The id of the guest in these facts; for a new one without a given id, the free one that is taken.
+    fn vmid_in(&self, facts: &Facts) -> Option<u32> {
+        common::resolve(facts, &self.target).or_else(|| match (&self.target, self.state) {
+            (Target::Name(_), State::Present) => create::free_id_in(facts),
+            _ => None,
+        })
+    }
+}
+
+impl Think for Shell {
+    fn think(&self, look: &Look<'_>) -> Result<Plan, Stop> {
+        let mut plan = match self.state {
+            State::Present => self.present(look)?,
+            State::Absent => self.remove(look)?,
+            State::Current => {
+                let guest = common::find_existing(look, &self.target, self.verb())?;
+                common::check_guard(&guest, self.guard.as_deref(), self.verb())?;
+                common::status(look, guest.vmid(), self.verb())?;
+                Plan::empty()
+            }
+            State::Template => self.to_template(look)?,
+            _ => self.power(look)?,
+        };
+        plan.warnings.splice(0..0, self.warnings.iter().cloned());
+        Ok(plan)
+    }
+}
+
+impl Module for Shell {
+    fn needs(&self, facts: &Facts) -> Vec<Key> {
+        look::needs(self, facts)
+    }
+
+    fn settle(&self, facts: &Facts) -> Result<Option<Wait>, Refusal> {
+        look::settle(self, facts)
+    }
+
+    fn plan(&self, facts: &Facts) -> Result<Plan, Refusal> {
+        look::plan(self, facts)
+    }
+
+    fn subject(&self, facts: &Facts, _answers: &[Value]) -> Vec<Key> {
+        let Some(vmid) = self.vmid_in(facts) else {
+            return Vec::new();
+        };
+        let (guest, status) = (PveKey::Guest(vmid).key(), PveKey::GuestStatus(vmid).key());
+        match self.state {
+            State::Absent | State::Current => vec![guest],
+            // Only a new guest's status is news: changing options changes no status.
+            State::Present if facts.known(&guest).is_some() => vec![guest],
+            _ => vec![guest, status],
+        }
+    }
+
+    fn view(&self, facts: &Facts) -> Value {
+        self.shown(facts)
+    }
+
+    fn result(&self, outcome: &Outcome<'_>) -> Map<String, Value> {
+        self.results(outcome)
+    }
+
+    fn title(&self) -> String {
+        self.target.to_string()
+    }
+}
