@@ -870,12 +870,8 @@ fn a_nic_task_works_on_a_guest_that_is_only_planned() {
 
 #[test]
 fn every_option_of_the_server_can_be_given() {
-    let text = std::fs::read_to_string(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../tests/fixtures/pve/api-schema.json"
-    ))
-    .expect("fixture");
-    let schema: Value = serde_json::from_str(&text).expect("JSON");
+    let text = include_str!("../../../tests/fixtures/pve/api-schema.json");
+    let schema: Value = serde_json::from_str(text).expect("JSON");
     let spec = planners::find("pve_vm_shell").expect("module").spec;
     let parameters = &schema["paths"]["/nodes/{node}/qemu"]["POST"]["parameters"];
     let parameters = parameters
@@ -894,13 +890,18 @@ fn every_option_of_the_server_can_be_given() {
 
 #[test]
 fn every_option_of_the_peers_is_there() {
-    for (module, peer) in [("pve_vm_shell", "kvm"), ("pve_nic", "nic")] {
-        let path = format!(
-            "{}/../../tests/fixtures/peers/proxmox_{peer}.json",
-            env!("CARGO_MANIFEST_DIR")
-        );
-        let peers: Value =
-            serde_json::from_str(&std::fs::read_to_string(path).expect("fixture")).expect("JSON");
+    let peers = [
+        (
+            "pve_vm_shell",
+            include_str!("../../../tests/fixtures/peers/proxmox_kvm.json"),
+        ),
+        (
+            "pve_nic",
+            include_str!("../../../tests/fixtures/peers/proxmox_nic.json"),
+        ),
+    ];
+    for (module, text) in peers {
+        let peers: Value = serde_json::from_str(text).expect("JSON");
         let spec = planners::find(module).expect("module").spec;
         assert_eq!(spec::lint(spec), Vec::<String>::new(), "{module}");
         for (version, v) in peers["versions"].as_object().expect("versions") {
