@@ -32,8 +32,7 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
         del tmp
-        name = self._task.resolved_action or self._task.action
-        short = name.rsplit(".", 1)[-1]
+        short = self._module_name()
         local = self._is_local()
 
         system = self._platform(local)
@@ -60,6 +59,12 @@ class ActionModule(ActionBase):
         if not wrap_async:
             self._remove_tmp_path(self._connection._shell.tmpdir)
         return result
+
+    def _module_name(self):
+        """The module that is meant, behind redirects. `resolved_action` names this plugin on ansible-core 2.17, not the module."""
+        found = self._shared_loader_obj.module_loader.find_plugin_with_context(self._task.action, collection_list=self._task.collections)
+        name = found.resolved_fqcn if found.resolved and found.resolved_fqcn else self._task.action
+        return name.rsplit(".", 1)[-1]
 
     def _is_local(self):
         return self._connection.transport == "local" or getattr(self._connection, "_load_name", "") == "ansible.builtin.local"

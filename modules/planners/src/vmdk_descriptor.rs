@@ -369,8 +369,8 @@ impl Module for Descriptor {
             None if facts.known(self.file()).is_some() => json!({"descriptor": "(not ours)"}),
             None => json!({"descriptor": null}),
             Some(d) => {
-                let as_asked =
-                    d.extent == self.relative() || (self.pending && self.source.is_some());
+                // An absent task does not know which data file is meant: the symbol stands for whichever it is.
+                let as_asked = self.source.is_none() || self.pending || d.extent == self.relative();
                 let source = if as_asked {
                     self.symbol.clone()
                 } else {
