@@ -563,6 +563,47 @@ fn unreadable_absent_and_old_schema() {
 }
 
 #[test]
+fn requests_are_read_strictly() {
+    let lab = lab(&demo(), 1);
+    let c = admin(&lab);
+    let spec = filter("VirtualMachine", "vm-101", "name");
+    c.ok("RetrieveProperties", PC, &spec);
+    let refused = |args: &str| c.fault("RetrieveProperties", PC, args);
+    let (_, objects) = spec.split_once("</propSet>").unwrap();
+    let objects = objects.strip_suffix("</specSet>").unwrap();
+    let (props, _) = spec.split_once("<objectSet>").unwrap();
+    let props = props.strip_prefix("<specSet>").unwrap();
+    assert_eq!(
+        refused(&format!("<specSet>{objects}{props}</specSet>")),
+        "InvalidRequest",
+        "order"
+    );
+    assert_eq!(
+        refused(&spec.replace("pathSet", "paths")),
+        "InvalidRequest",
+        "unknown element"
+    );
+    assert_eq!(
+        refused(&spec.replace("<type>VirtualMachine</type>", "")),
+        "InvalidRequest",
+        "missing"
+    );
+    let args = "<name>s</name><description>d</description><memory>perhaps</memory><quiesce>false</quiesce>";
+    assert_eq!(
+        c.fault("CreateSnapshot_Task", vm("vm-101"), args),
+        "InvalidRequest",
+        "no bool"
+    );
+    let args =
+        "<description>d</description><name>s</name><memory>false</memory><quiesce>false</quiesce>";
+    assert_eq!(
+        c.fault("CreateSnapshot_Task", vm("vm-101"), args),
+        "InvalidRequest",
+        "parameter order"
+    );
+}
+
+#[test]
 fn a_snapshot_chain_moves_as_a_whole() {
     let lab = lab(&demo(), 1);
     let c = admin(&lab);

@@ -167,14 +167,18 @@ impl Vcenter {
             return unknown_method(&this, &method, kind);
         };
         let mut args = json!({});
+        let mut last = 0;
         for kid in call.kids.iter().filter(|k| k.name != "_this") {
-            let Some(p) = params.iter().find(|p| p.prop.name == kid.name) else {
-                return fault_resp(
-                    &Fault::invalid_request(&format!("unknown parameter {} of {method}", kid.name)),
-                    kind,
-                    &method,
-                );
+            let found = params.iter().position(|p| p.prop.name == kid.name);
+            // Parameters come in the order of the WSDL, single ones once; see `xml::to_value`.
+            let Some((at, p)) = found
+                .and_then(|i| Some((i, params.get(i)?)))
+                .filter(|(i, _)| *i >= last)
+            else {
+                let why = format!("unexpected element tag \"{}\" seen in {method}", kid.name);
+                return fault_resp(&Fault::invalid_request(&why), kind, &method);
             };
+            last = if p.prop.array { at } else { at + 1 };
             match xml::to_value(kid, &p.prop.ty) {
                 Err(e) => return fault_resp(&Fault::invalid_request(&e), kind, &method),
                 Ok(v) if p.prop.array => match args[&kid.name].as_array_mut() {

@@ -12,6 +12,8 @@ pub struct Prop {
     pub ty: String,
     /// Whether it is an array of that type.
     pub array: bool,
+    /// Whether it may be left out.
+    pub optional: bool,
 }
 
 /// A method's parameter: like a property, and whether it may be left out.
@@ -88,6 +90,7 @@ fn prop(name: &str, ty: &str) -> Prop {
         name: name.into(),
         ty: ty.into(),
         array,
+        optional: true,
     }
 }
 
@@ -96,8 +99,9 @@ fn own_props(entry: &Value) -> Vec<Prop> {
         .as_array()
         .into_iter()
         .flatten()
-        .map(|p| {
-            prop(
+        .map(|p| Prop {
+            optional: p[2].as_bool().unwrap_or(true),
+            ..prop(
                 p[0].as_str().unwrap_or(""),
                 p[1].as_str().unwrap_or("object"),
             )
@@ -270,6 +274,7 @@ impl Types {
             name: String::new(),
             ty: ty.into(),
             array: false,
+            optional: true,
         };
         for (i, part) in path.split('.').enumerate() {
             let (name, keyed) = part
@@ -284,6 +289,7 @@ impl Types {
                 name: path.into(),
                 ty: p.ty.clone(),
                 array: p.array && !keyed,
+                optional: p.optional,
             };
         }
         Some(at)

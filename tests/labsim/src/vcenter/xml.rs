@@ -141,11 +141,21 @@ pub fn to_value(el: &El, ty: &str) -> Result<Value, String> {
     if let Some(props) = t.data(actual) {
         let mut out = Map::new();
         out.insert("_t".into(), json!(actual));
+        let mut last = 0;
         for kid in &el.kids {
-            let p = props
+            let (at, p) = props
                 .iter()
-                .find(|p| p.name == kid.name)
+                .enumerate()
+                .find(|(_, p)| p.name == kid.name)
                 .ok_or_else(|| format!("unknown element {} in {actual}", kid.name))?;
+            // A sequence: the server reads elements in the order of the WSDL only, and single ones once.
+            if at < last {
+                return Err(format!(
+                    "unexpected element tag \"{}\" seen in {actual}",
+                    kid.name
+                ));
+            }
+            last = if p.array { at } else { at + 1 };
             let v = to_value(kid, &p.ty)?;
             if p.array {
                 if let Some(list) = out
@@ -158,6 +168,15 @@ pub fn to_value(el: &El, ty: &str) -> Result<Value, String> {
             } else {
                 out.insert(p.name.clone(), v);
             }
+        }
+        let missing = props
+            .iter()
+            .find(|p| !p.optional && !p.array && !out.contains_key(&p.name));
+        if let Some(p) = missing {
+            return Err(format!(
+                "required property {} is missing from {actual}",
+                p.name
+            ));
         }
         return Ok(Value::Object(out));
     }
