@@ -371,7 +371,9 @@ fn check_param(name: &str, p: &Value, value: &Value) -> Result<Value, String> {
         formats::check(format, &text).map_err(|e| format!("invalid format - {e}"))?;
     }
     Ok(match p["type"].as_str() {
-        Some("integer" | "boolean") => text.parse::<i64>().map_or(Value::String(text), Value::from),
+        Some("integer" | "boolean") if !text.starts_with('+') => {
+            text.parse::<i64>().map_or(Value::String(text), Value::from)
+        }
         _ => Value::String(text),
     })
 }

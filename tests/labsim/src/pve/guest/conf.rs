@@ -215,7 +215,9 @@ pub fn normalise(key: &str, value: &str, options: &Map<String, Value>) -> Result
             .parse::<u64>()
             .map_or_else(|_| value.to_string(), |n| n.clamp(1, 10_000).to_string()),
         "tags" => tags(value, options),
+        // Stored as comment lines and as a value that does not parse back: empty ones vanish.
         "description" => return Ok(value.trim_end().to_string()),
+        "affinity" => return Ok(value.trim().to_string()),
         _ => value.to_string(),
     };
     Ok(if out.is_empty() { " ".to_string() } else { out })

@@ -2,7 +2,7 @@
 use super::conf::{self, Options};
 use super::perms::Scope;
 use super::work::{self, Work};
-use super::{Guest, disks, drive, new_uuid, power, with_mac};
+use super::{Guest, drive, new_uuid, newdisks, power, with_mac};
 use crate::pve::{Call, Lab, PveError, State};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -30,27 +30,44 @@ const CONTROL: [&str; 13] = [
     "cdrom",
 ];
 
-/// Refuses public keys that are not such (percent-encoded, one a line).
+/// Refuses public keys that are not such (percent-encoded, one a line): the second word must be the first one's key.
 ///
 /// # Errors
 /// 500 `SSH public key validation error`.
 pub fn check_ssh_keys(encoded: &str) -> Result<(), PveError> {
     let text = crate::log::decode(encoded, false);
-    let fits = |line: &str| {
-        let mut words = line.split_whitespace();
-        words.next().is_some_and(|w| {
-            w.starts_with("ssh-") || w.starts_with("ecdsa-") || w.starts_with("sk-")
-        }) && words.next().is_some_and(|w| w.starts_with("AAAA"))
-    };
     let mut lines = text
         .lines()
         .map(str::trim)
         .filter(|l| !l.is_empty() && !l.starts_with('#'));
-    if lines.all(fits) {
-        Ok(())
-    } else {
-        Err(PveError::die("SSH public key validation error"))
+    match lines.all(is_ssh_key) {
+        true => Ok(()),
+        false => Err(PveError::die("SSH public key validation error")),
     }
+}
+
+/// Whether a line is `TYPE BASE64 [comment]` and the decoded key is a row of fields with their lengths, the type first.
+fn is_ssh_key(line: &str) -> bool {
+    use base64::Engine;
+    let mut words = line.split_whitespace();
+    let (Some(kind), Some(blob)) = (words.next(), words.next()) else {
+        return false;
+    };
+    let Ok(bytes) = base64::engine::general_purpose::STANDARD.decode(blob) else {
+        return false;
+    };
+    let mut rest = bytes.as_slice();
+    let mut fields: Vec<&[u8]> = Vec::new();
+    while let Some((length, tail)) = rest.split_at_checked(4) {
+        let length = length.iter().fold(0_usize, |n, b| n << 8 | usize::from(*b));
+        let Some((field, tail)) = tail.split_at_checked(length) else {
+            return false;
+        };
+        fields.push(field);
+        rest = tail;
+    }
+    let is_whole = kind != "ssh-ed25519" || fields.get(1).is_some_and(|key| key.len() == 32);
+    rest.is_empty() && fields.len() > 1 && fields[0] == kind.as_bytes() && is_whole
 }
 
 /// The machine type with its version, for Windows guests: they get confused when it changes. `None` if there is nothing to pin.
@@ -188,13 +205,16 @@ fn checked(
     for key in keys {
         let value = conf::text(&options, &key).unwrap_or("").to_string();
         let new = if drive::is_drive(&key) {
-            disks::clean(&lab.st(), &key, &value)?
+            newdisks::clean(&lab.st(), &key, &value)?
         } else if is_net(&key) {
             with_mac(lab, &key, &value)
         } else {
             conf::normalise(&key, &value, &style).map_err(PveError::die)?
         };
-        options.insert(key, json!(new));
+        match new.as_str() {
+            "" => options.shift_remove(&key),
+            _ => options.insert(key, json!(new)),
+        };
     }
     Ok(options)
 }
@@ -232,7 +252,7 @@ fn build(
     if let Some(tags) = conf::text(&options, "tags") {
         scope.tags(&work.lab.st(), tags, "")?;
     }
-    let made = disks::create(work, scope, &options, working)?;
+    let made = newdisks::create(work, scope, &options, working)?;
     options.extend(made.options);
     finish(work.lab, &mut options);
     if let Some(pinned) = pinned_machine(

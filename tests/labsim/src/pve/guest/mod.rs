@@ -6,6 +6,7 @@ pub mod destroy;
 pub mod disks;
 pub mod drive;
 pub mod hotplug;
+pub mod newdisks;
 pub mod pending;
 pub mod perms;
 pub mod power;

@@ -130,7 +130,10 @@ pub fn apply(work: &Work, scope: &Scope) -> Result<Errors, PveError> {
 
 /// Makes a value the current one; the volume of a replaced disk is kept as `unusedN`.
 pub fn set(guest: &mut Guest, key: &str, value: &str) {
-    let old = guest.config.insert(key.to_string(), json!(value));
+    let old = match value {
+        "" => guest.config.shift_remove(key),
+        value => guest.config.insert(key.to_string(), json!(value)),
+    };
     if let Some(old) = old.as_ref().and_then(Value::as_str)
         && drive::is_drive(key)
     {

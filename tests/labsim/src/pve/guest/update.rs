@@ -2,7 +2,7 @@
 use super::conf::{self, Options, Pending};
 use super::perms::{self, Scope};
 use super::work::{self, FileLock, Work};
-use super::{disks, drive, hotplug, new_uuid, pending};
+use super::{drive, hotplug, new_uuid, newdisks, pending};
 use crate::pve::propstr;
 use crate::pve::storage;
 use crate::pve::{Call, Lab, PveError, State};
@@ -217,7 +217,7 @@ fn complete(lab: &Arc<Lab>, mut change: Change) -> Result<Change, PveError> {
     for key in keys {
         let value = text_of(&change.options[&key]);
         let new = if drive::is_drive(&key) {
-            disks::clean(&lab.st(), &key, &value)?
+            newdisks::clean(&lab.st(), &key, &value)?
         } else if is_net(&key) {
             super::with_mac(lab, &key, &value)
         } else if key == "vmgenid" && value == "1" {
@@ -438,7 +438,7 @@ fn store(
         }
         scope.drive(&work.lab.st(), key, &value)?;
         let one: Options = [(key.to_string(), json!(value))].into_iter().collect();
-        let made = disks::create(work, scope, &one, change.working.as_deref())?;
+        let made = newdisks::create(work, scope, &one, change.working.as_deref())?;
         let is_cdrom = drive::is_cdrom(key, conf::text(&made.options, key).unwrap_or(""));
         return work.edit(|g| {
             if let Pending::Value(waiting) = conf::pending(&g.pending.clone(), key) {
