@@ -15,6 +15,9 @@ mod pve_vnet;
 pub mod pve_write;
 mod pve_zone;
 mod vmdk_descriptor;
+mod vsphere_note;
+mod vsphere_powerstate;
+pub mod vsphere_target;
 
 use plan::Module;
 use spec::{ArgError, Args, ModuleSpec};
@@ -54,6 +57,8 @@ const REGISTRY: &[&Def] = &[
     &pve_vnet::DEF,
     &pve_zone::DEF,
     &vmdk_descriptor::DEF,
+    &vsphere_note::DEF,
+    &vsphere_powerstate::DEF,
 ];
 
 /// The module of that short name.

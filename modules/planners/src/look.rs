@@ -61,6 +61,11 @@ impl<'a> Look<'a> {
         }
     }
 
+    /// The value of a key if it was read already; it is not asked for.
+    pub fn seen(&self, key: &Key) -> Option<&'a serde_json::Value> {
+        self.facts.known(key)
+    }
+
     /// Asks for several keys in one round.
     ///
     /// # Errors
