@@ -2,6 +2,7 @@
 
 use crate::look::{self, Look, Stop, Think};
 
+use crate::common::PLAN_ONLY;
 use crate::vsphere_target::{self as vt, CONNECTION, Names, SELECT, Target};
 use crate::{Def, Side};
 use plan::{Await, ErrorKind, Facts, Key, Module, Outcome, Plan, Refusal, Wait};
@@ -38,7 +39,7 @@ pub const SPEC: ModuleSpec = ModuleSpec {
         "Writes, replaces or removes one line C([key] text) in the notes (annotation) of a virtual machine, so that people and tools see that it has gone over to another platform.",
         "Only the notes are sent, and in them only this line changes.",
     ],
-    options: &[OWN, SELECT, CONNECTION, &[EXPECT_PLAN]],
+    options: &[OWN, SELECT, CONNECTION, &[EXPECT_PLAN, PLAN_ONLY]],
     required_if: &[("state", "present", &["text"], false)],
     required_one_of: &[&["name", "uuid", "moid"]],
     mutually_exclusive: &[&["name", "uuid", "moid"]],

@@ -1,5 +1,6 @@
 //! The arguments of `vsphere_powerstate`.
 
+use crate::common::PLAN_ONLY;
 use crate::vsphere_target::{CONNECTION, SELECT};
 use crate::{Def, Side};
 use spec::shared::{EXPECT_PLAN, RETURNS, RETURNS_WRITING};
@@ -66,7 +67,7 @@ pub const SPEC: ModuleSpec = ModuleSpec {
         "Powers virtual machines on and off, suspends and restarts them, shuts their guests down, now or by a scheduled task of vCenter.",
         "Says beforehand what vCenter would refuse: templates, suspended VMs, missing VMware Tools, pending questions.",
     ],
-    options: &[OWN, SELECT, CONNECTION, &[EXPECT_PLAN]],
+    options: &[OWN, SELECT, CONNECTION, &[EXPECT_PLAN, PLAN_ONLY]],
     required_one_of: &[&["name", "uuid", "moid"]],
     mutually_exclusive: &[
         &["name", "uuid", "moid"],
