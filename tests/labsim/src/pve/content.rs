@@ -168,17 +168,14 @@ pub fn volids(st: &State, node: &str, id: &str, content: Option<&str>) -> Vec<St
     let wants = |c: &str| s.takes(c) && content.is_none_or(|x| x == c);
     let mut found = Vec::new();
     if s.kind == "esxi" {
-        let datastore = "datastore1";
-        for folder in files(root).into_iter().filter(|p| p.is_dir()) {
-            for f in files(&folder)
-                .into_iter()
-                .filter(|p| p.extension().is_some_and(|e| e == "vmx" || e == "vmdk"))
-            {
-                found.push(format!(
-                    "{id}:ha-datacenter/{datastore}/{}/{}",
-                    name(&folder),
-                    name(&f)
-                ));
+        for (datastore, below) in &s.datastores {
+            for folder in files(&root.join(below)).into_iter().filter(|p| p.is_dir()) {
+                let is_listed =
+                    |p: &PathBuf| p.extension().is_some_and(|e| e == "vmx" || e == "vmdk");
+                for f in files(&folder).into_iter().filter(is_listed) {
+                    let (folder, file) = (name(&folder), name(&f));
+                    found.push(format!("{id}:ha-datacenter/{datastore}/{folder}/{file}"));
+                }
             }
         }
         return found;

@@ -253,7 +253,7 @@ fn parameters(req: &Req) -> Result<Vec<(String, Value)>, PveError> {
 }
 
 /// The schema of a parameter, with `[n]` families resolved.
-fn property<'a>(properties: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+fn property<'a>(properties: &BTreeMap<&str, &'a Value>, name: &str) -> Option<&'a Value> {
     if let Some(p) = properties.get(name) {
         return Some(p);
     }
@@ -262,28 +262,34 @@ fn property<'a>(properties: &'a Map<String, Value>, name: &str) -> Option<&'a Va
         return None;
     }
     let (stem, number) = name.split_at(name.len() - digits);
-    let p = properties.get(&format!("{stem}[n]"))?;
+    let p = properties.get(format!("{stem}[n]").as_str())?;
     let n: i64 = number.parse().ok()?;
     (n.to_string() == number && n >= p["index_min"].as_i64()? && n <= p["index_max"].as_i64()?)
         .then_some(p)
 }
 
-fn validate(schema: &Value, raw: &[(String, Value)]) -> Result<Map<String, Value>, PveError> {
-    let none = Map::new();
-    let mut properties = schema["properties"].as_object().unwrap_or(&none).clone();
-    for part in schema["allOf"].as_array().into_iter().flatten() {
-        let variants = part["oneOf"].as_array().into_iter().flatten();
-        for p in std::iter::once(part).chain(variants) {
-            properties.extend(
-                p["properties"]
-                    .as_object()
-                    .into_iter()
-                    .flatten()
-                    .map(|(k, v)| (k.clone(), v.clone())),
-            );
+fn validate(
+    schema: &'static Value,
+    raw: &[(String, Value)],
+) -> Result<Map<String, Value>, PveError> {
+    let mut properties: BTreeMap<&str, &Value> = BTreeMap::new();
+    let mut take = |part: &'static Value| {
+        for (k, v) in part["properties"].as_object().into_iter().flatten() {
+            properties.insert(k, v);
         }
+    };
+    take(schema);
+    for part in schema["allOf"].as_array().into_iter().flatten() {
+        take(part);
+        part["oneOf"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .for_each(&mut take);
+    }
+    for part in schema["allOf"].as_array().into_iter().flatten() {
         if let Some(name) = part["type-property"].as_str() {
-            properties.insert(name.to_string(), part["type-property-schema"].clone());
+            properties.insert(name, &part["type-property-schema"]);
         }
     }
     let mut errors = BTreeMap::new();
@@ -306,10 +312,10 @@ fn validate(schema: &Value, raw: &[(String, Value)]) -> Result<Map<String, Value
         }
     }
     for (name, p) in &properties {
-        let sent = raw.iter().any(|(k, _)| k == name);
+        let sent = raw.iter().any(|(k, _)| k == *name);
         if !sent && p["optional"].as_i64() != Some(1) && !name.ends_with("[n]") {
             errors.insert(
-                name.clone(),
+                name.to_string(),
                 "property is missing and it is not optional".into(),
             );
         }

@@ -28,6 +28,8 @@ pub struct Storage {
     pub total: u64,
     /// Taken by things that the lab does not hold, bytes.
     pub foreign: u64,
+    /// `esxi` only: the host's datastores, by name, and where they are below the state folder.
+    pub datastores: BTreeMap<String, String>,
     /// As `GET /storage` shows it, without digest.
     pub decl: Map<String, Value>,
 }
@@ -74,7 +76,9 @@ impl Storage {
                 })
                 .sum()
         }
-        self.foreign + self.root(node).map_or(0, du)
+        // An esxi storage only shows what is another's.
+        let root = self.root(node).filter(|_| self.kind != "esxi");
+        self.foreign + root.map_or(0, du)
     }
 }
 
@@ -119,10 +123,18 @@ pub fn parse_volid(st: &State, volid: &str) -> Result<Volume, PveError> {
     };
     if storage.kind == "esxi" {
         let mut parts = name.splitn(3, '/');
-        let (_datacenter, _datastore, path) = (parts.next(), parts.next(), parts.next());
-        return match path {
-            Some(path) if !path.is_empty() && !path.split('/').any(|p| p == "..") => {
-                Ok(volume("import", None, &extension(path), path.to_string()))
+        let (_datacenter, datastore, path) = (parts.next(), parts.next(), parts.next());
+        let folder = datastore.and_then(|d| storage.datastores.get(d));
+        return match (folder, path) {
+            (Some(folder), Some(path))
+                if !path.is_empty() && !path.split('/').any(|p| p == "..") =>
+            {
+                Ok(volume(
+                    "import",
+                    None,
+                    &extension(path),
+                    format!("{folder}/{path}"),
+                ))
             }
             _ => Err(PveError::die(format!(
                 "unable to parse esxi volume name '{name}'"
@@ -463,7 +475,8 @@ pub fn load(st: &mut State, world: &Value, dir: &Path) -> Result<(), String> {
             || matches!(kind.as_str(), "nfs" | "cifs" | "esxi" | "cephfs" | "rbd");
         let mut decl = Map::new();
         for (k, v) in entry.as_object().into_iter().flatten() {
-            let ours = ["total", "used"].contains(&k.as_str()) || (k == "export" && exported);
+            let ours = ["total", "used", "datastores"].contains(&k.as_str())
+                || (k == "export" && exported);
             if !ours {
                 decl.insert(k.clone(), v.clone());
             }
@@ -477,9 +490,18 @@ pub fn load(st: &mut State, world: &Value, dir: &Path) -> Result<(), String> {
                 decl.entry(k).or_insert(json!(v));
             }
         }
+        let mut datastores = BTreeMap::new();
+        if kind == "esxi" {
+            datastores.insert("datastore1".to_string(), "export".to_string());
+            if let Some(map) = entry["datastores"].as_object() {
+                let folder = |v: &Value| v.as_str().unwrap_or("export").to_string();
+                datastores = map.iter().map(|(k, v)| (k.clone(), folder(v))).collect();
+            }
+        }
         let mut roots = BTreeMap::new();
         for (i, node) in names.iter().enumerate() {
             let root = match (exported, shared || i == 0) {
+                _ if kind == "esxi" => dir.to_path_buf(),
                 (true, _) => dir.join("export"),
                 (_, true) => dir.join("storage").join(&id),
                 _ => dir.join("storage").join(format!("{id}@{node}")),
@@ -515,6 +537,7 @@ pub fn load(st: &mut State, world: &Value, dir: &Path) -> Result<(), String> {
                 id,
                 kind,
                 roots,
+                datastores,
                 content,
                 decl,
             },
@@ -550,6 +573,7 @@ pub fn dump(st: &State) -> Value {
     }
     st.storages
         .values()
+        .filter(|s| s.kind != "esxi")
         .map(|s| {
             let mut roots: BTreeMap<&PathBuf, Vec<&String>> = BTreeMap::new();
             for (node, root) in &s.roots {

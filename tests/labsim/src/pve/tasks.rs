@@ -191,10 +191,16 @@ impl Tasks {
         self.list().iter().find(|t| t.upid == upid).cloned()
     }
 
-    /// Asks every task to stop and forgets them all; those that still run end on their own.
+    /// Asks every task to stop, waits (up to 10 seconds) until they have, and forgets them all: what still ran after that would
+    /// write into a world that is no longer its own.
     pub fn abandon(&self) {
-        for task in self.list().drain(..) {
+        let old: Vec<Arc<Task>> = self.list().drain(..).collect();
+        for task in &old {
             task.stop.store(true, Ordering::SeqCst);
+        }
+        let end = std::time::Instant::now() + Duration::from_secs(10);
+        while old.iter().any(|t| t.exitstatus().is_none()) && std::time::Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 
