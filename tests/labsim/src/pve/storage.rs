@@ -438,6 +438,9 @@ pub fn check_volume_access(
     let v = parse_volid(st, volid)?;
     let path = format!("/storage/{}", v.storage);
     match (v.vtype.as_str(), v.owner) {
+        _ if st.storages[&v.storage].kind == "esxi" => {
+            st.check(auth, &path, &["Datastore.Allocate"])
+        }
         ("iso" | "vztmpl" | "import", _) => {
             st.check_any(auth, &path, &["Datastore.AllocateSpace", "Datastore.Audit"])
         }
