@@ -191,7 +191,7 @@ fn ha_view(sid: &str, props: &Map<String, Value>) -> Value {
     v.insert("type".into(), json!(sid.split(':').next().unwrap_or("vm")));
     v.insert(
         "digest".into(),
-        json!(super::sdn::sha1_like(
+        json!(super::sdn::sha1_hex(
             &Value::Object(props.clone()).to_string()
         )),
     );

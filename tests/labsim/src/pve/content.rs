@@ -44,7 +44,7 @@ fn digest(st: &State) -> String {
         .values()
         .map(|s| Value::Object(s.decl.clone()).to_string())
         .collect();
-    super::sdn::sha1_like(&text)
+    super::sdn::sha1_hex(&text)
 }
 
 fn list_all(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {

@@ -1,14 +1,17 @@
 //! The Proxmox VE side: shared state, the shape of a call, and the way from a request to a route.
 pub mod access;
+mod access_routes;
 pub mod cluster;
 pub mod content;
 pub mod formats;
 pub mod guest;
 pub mod nodes;
 pub mod propstr;
+mod roles;
 pub mod schema;
 pub mod sdn;
 pub mod sdn_apply;
+mod sdn_objects;
 pub mod storage;
 pub mod tasks;
 
@@ -237,7 +240,7 @@ impl Lab {
     /// Errors: what in the world is wrong.
     pub fn new(world: &Value, dir: &Path, seed: u64) -> Result<Arc<Lab>, String> {
         let mut router = Router::default();
-        access::register(&mut router);
+        access_routes::register(&mut router);
         nodes::register(&mut router);
         cluster::register(&mut router);
         tasks::register(&mut router);
