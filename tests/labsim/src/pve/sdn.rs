@@ -2,11 +2,11 @@
 //! Texts and order of checks: docs/pve-sdn.md and tests/fixtures/pve/sdn-cases.json.
 use super::{Call, Lab, PveError, Router, State, formats, sdn_apply, sdn_objects};
 use serde_json::{Map, Value, json};
-use sha1::{Digest, Sha1};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+pub use super::guest::conf::sha1_hex;
 pub use sdn_apply::resources;
 
 /// Objects by id, each with its options (and `type`).
@@ -96,14 +96,6 @@ pub fn zone_is_on(zone: &Map<String, Value>, node: &str) -> bool {
     zone.get("nodes")
         .and_then(Value::as_str)
         .is_none_or(|n| formats::split_list(n).iter().any(|x| x == node))
-}
-
-/// The SHA-1 of a text as 40 hex digits, as the real server's digests of configuration files.
-pub fn sha1_hex(text: &str) -> String {
-    Sha1::digest(text)
-        .iter()
-        .map(|b| format!("{b:02x}"))
-        .collect()
 }
 
 /// The digest of a whole file of objects.
