@@ -3,8 +3,11 @@
 use crate::Connected;
 use plan::{ErrorKind, Fact, Failure, Key, Ledger};
 use planners::Side;
+use planners::vsphere_common::INVENTORY;
+use serde_json::{Map, Value, json};
 use spec::Args;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// Opens the world of that side; nothing is sent before the first fact is asked for.
 ///
@@ -70,11 +73,66 @@ fn seconds(args: &Args, name: &str, default: u64) -> u64 {
         .unwrap_or(default)
 }
 
-fn open_vsphere(_args: &Args) -> Result<Connected, Failure> {
-    Err(Failure::new(ErrorKind::Internal, "not yet"))
+fn vsphere_connection(args: &Args) -> vsphere_api::Connection {
+    let text = |name: &str| args.str(name).map(str::to_owned);
+    let port = |name: &str| args.int(name).and_then(|p| u16::try_from(p).ok());
+    vsphere_api::Connection {
+        host: text("hostname").unwrap_or_default(),
+        port: port("port").unwrap_or(443),
+        username: text("username").unwrap_or_default(),
+        password: vsphere_api::Secret::new(
+            args.secret("password")
+                .map(|s| s.expose().to_owned())
+                .unwrap_or_default(),
+        ),
+        validate_certs: args.flag("validate_certs"),
+        ca_path: text("ca_path"),
+        thumbprint: text("thumbprint"),
+        proxy_host: text("proxy_host"),
+        proxy_port: port("proxy_port"),
+        api_timeout_s: seconds(args, "api_timeout", 30),
+        journal: journal(),
+    }
 }
 
-/// The inventory's options on standard input, its hosts on standard output.
-pub fn inventory() -> std::process::ExitCode {
-    std::process::ExitCode::FAILURE
+fn open_vsphere(args: &Args) -> Result<Connected, Failure> {
+    let c = vsphere_connection(args);
+    Ok(Connected {
+        endpoint: c.host_port(),
+        world: Box::new(vsphere_api::Live::new(c)),
+        overlay: vsphere::overlay,
+    })
+}
+
+/// The inventory's options on standard input, its hosts on standard output; a failure is JSON on standard error.
+pub fn inventory() -> ExitCode {
+    let fail = |f: &Failure, secrets: &[String]| {
+        let msg = spec::mask_text(&f.msg, secrets);
+        eprintln!("{}", json!({"msg": msg, "error_kind": f.kind.as_str()}));
+        ExitCode::FAILURE
+    };
+    let invalid = |msg: String| Failure::new(ErrorKind::InvalidArgs, msg);
+    let given: Map<String, Value> = match serde_json::from_reader(std::io::stdin().lock()) {
+        Ok(m) => m,
+        Err(e) => {
+            return fail(
+                &invalid(format!("the options are no JSON object: {e}")),
+                &[],
+            );
+        }
+    };
+    let env = |name: &str| std::env::var(name).ok();
+    let args = match spec::parse(&INVENTORY, &given, &env) {
+        Ok(a) => a,
+        Err(errors) => {
+            let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            return fail(&invalid(all.join("; ")), &[]);
+        }
+    };
+    let options = vsphere_api::Options::from_json(&Value::Object(args.values().clone()));
+    let done = vsphere_api::inventory(vsphere_connection(&args), &options, &mut protocol::stream());
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(f) => fail(&f, &spec::secrets(&args)),
+    }
 }

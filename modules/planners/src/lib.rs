@@ -16,7 +16,10 @@ pub mod pve_write;
 mod pve_zone;
 mod vmdk_descriptor;
 mod vsphere_note;
+mod vsphere_portgroups;
 mod vsphere_powerstate;
+mod vsphere_vm_info;
+pub mod vsphere_common;
 pub mod vsphere_target;
 
 use plan::Module;
@@ -58,7 +61,9 @@ const REGISTRY: &[&Def] = &[
     &pve_zone::DEF,
     &vmdk_descriptor::DEF,
     &vsphere_note::DEF,
+    &vsphere_portgroups::DEF,
     &vsphere_powerstate::DEF,
+    &vsphere_vm_info::DEF,
 ];
 
 /// The module of that short name.

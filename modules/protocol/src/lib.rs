@@ -9,4 +9,4 @@ mod output;
 
 pub use invocation::{Invocation, InvocationError, read_invocation};
 pub use ledger::FileLedger;
-pub use output::{emit, install_panic_hook, print_json, print_text};
+pub use output::{emit, install_panic_hook, print_json, print_text, stream};

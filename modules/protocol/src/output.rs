@@ -67,6 +67,11 @@ pub fn print_text(text: &str) {
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }
 
+/// Standard output for what is too large to be held: the inventory, written as it is read.
+pub fn stream() -> impl Write {
+    std::io::stdout().lock()
+}
+
 /// Turns a panic into a result of kind `internal`: a module must always answer with JSON, and a fault of ours must not look like a
 /// success or like Ansible's own failure. The message has the place, not the values, since those could hold a secret.
 pub fn install_panic_hook() {

@@ -112,7 +112,15 @@ fn machine(vm: &Value, c: &mut List) {
         );
     }
     if flag(vm, "encrypted") {
-        c.blocker("encrypted", "it is encrypted: its files are of no use outside vSphere; decrypt it first (storage policy, powered off)");
+        c.blocker(
+            "encrypted",
+            "its disks are encrypted: of no use outside vSphere; decrypt them first (storage policy, powered off)",
+        );
+    } else if flag(vm, "encrypted_home") && !flag(vm, "vtpm") {
+        c.warning(
+            "encrypted_home",
+            "its configuration files are encrypted, its disks are not: only those go over",
+        );
     }
     if flag(vm, "vtpm") {
         c.blocker("vtpm", "it has a virtual TPM, whose content cannot be taken over: suspend BitLocker (or keep the recovery key), then allow it by name");
@@ -469,6 +477,7 @@ mod tests {
             ("/power", json!("suspended"), "suspended"),
             ("/question", json!({"text": "CD locked?"}), "question"),
             ("/encrypted", json!(true), "encrypted"),
+            ("/encrypted_home", json!(true), "encrypted_home"),
             ("/vtpm", json!(true), "vtpm"),
             ("/secure_boot", json!(true), "secure_boot"),
             (

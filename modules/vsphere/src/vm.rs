@@ -103,7 +103,7 @@ pub fn state(props: &Value) -> Value {
 ///
 /// `{moid, name, raw_name, path, datacenter, host, cluster, parent, resource_pool, in_vapp, uuid, instance_uuid, smbios_uuid,
 /// smbios_serial, hardware_version, guest_id, guest_full_name, windows, template, annotation, firmware, secure_boot, vtpm, cpus,
-/// cores_per_socket, memory_mb, power, connection, question, consolidation_needed, fault_tolerance, encrypted, cbt, tools, guest,
+/// cores_per_socket, memory_mb, power, connection, question, consolidation_needed, fault_tolerance, encrypted, encrypted_home, cbt, tools, guest,
 /// nics, disks, devices, snapshots, current_snapshot, vmx, files, datastores, networks, disabled_methods, running_tasks, has_config,
 /// unreadable}`. Names are decoded once; `raw_name` is the server's.
 pub fn fact(
@@ -136,8 +136,8 @@ pub fn fact(
         &mut snapshots,
     );
     let disks = device::disks(devices, list(props, "config.bootOptions.bootOrder"), layout);
-    let encrypted =
-        at(props, "config.keyId").is_some() || disks.iter().any(|d| flag(d, "encrypted"));
+    // A vTPM encrypts the home files, not the disks (docs/vsphere-facts.md section 3).
+    let encrypted = disks.iter().any(|d| flag(d, "encrypted"));
     let files: Vec<Value> = list(props, "layoutEx.file")
         .iter()
         .map(|f| json!({"name": text(f, "name"), "type": text(f, "type"), "bytes": int(f, "size")}))
@@ -178,6 +178,7 @@ pub fn fact(
         "consolidation_needed": flag(props, "runtime.consolidationNeeded"),
         "fault_tolerance": text(props, "runtime.faultToleranceState").filter(|f| *f != "notConfigured"),
         "encrypted": encrypted,
+        "encrypted_home": at(props, "config.keyId").is_some(),
         "cbt": flag(props, "config.changeTrackingEnabled"),
         "tools": {
             "running": s["tools_running"],
