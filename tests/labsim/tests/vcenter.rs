@@ -345,7 +345,7 @@ fn what_a_server_refuses() {
 fn queued_cancelled_and_joined() {
     let mut world = demo();
     world["relocate_per_datastore"] = json!(1);
-    world["relocate_bytes_per_s"] = json!(4_000_000);
+    world["relocate_bytes_per_s"] = json!(2_000_000);
     let lab = lab(&world, 1);
     let c = admin(&lab);
     let first = c.start("RelocateVM_Task", vm("vm-101"), NFS);
@@ -375,11 +375,11 @@ fn queued_cancelled_and_joined() {
 #[test]
 fn sessions_end() {
     let mut world = demo();
-    world["session_idle_s"] = json!(0.3);
+    world["session_idle_s"] = json!(1.0);
     let lab = lab(&world, 1);
     let c = admin(&lab);
     c.ok("CurrentTime", ("ServiceInstance", "ServiceInstance"), "");
-    std::thread::sleep(Duration::from_millis(450));
+    std::thread::sleep(Duration::from_millis(1300));
     assert_eq!(
         c.fault("CurrentTime", ("ServiceInstance", "ServiceInstance"), ""),
         "NotAuthenticated"
@@ -560,6 +560,38 @@ fn unreadable_absent_and_old_schema() {
         (r.status, r.note.as_str()),
         (500, "UNKNOWN METHOD CloneVM_Task")
     );
+}
+
+#[test]
+fn linked_clones_keep_their_base_when_snapshots_come_and_go() {
+    let mut world = demo();
+    world["vms"] = json!([{"moid": "vm-900", "name": "clone", "disks": [{"linked": true}, {}]}]);
+    let lab = lab(&world, 1);
+    let c = admin(&lab);
+    let chains = || {
+        let v = dumped(&lab, "vm-900");
+        [0, 1].map(|i| v["disks"][i]["descriptors"].clone())
+    };
+    let before = chains();
+    assert_eq!(
+        before[0],
+        json!(["clone/clone.vmdk", "clone/clone-000001.vmdk"])
+    );
+    let devices = c.read("VirtualMachine", "vm-900", "config.hardware.device");
+    assert_eq!(devices.matches("<parent>").count(), 1);
+    let args = "<name>s</name><memory>false</memory><quiesce>false</quiesce>";
+    let t = c.start("CreateSnapshot_Task", vm("vm-900"), args);
+    assert_eq!(c.wait(&t).0, "success");
+    assert_eq!(chains()[0][2], "clone/clone-000002.vmdk");
+    assert_eq!(chains()[1][1], "clone/clone_1-000001.vmdk");
+    assert!(
+        lab.dir
+            .join("datastore/esx-hdd/clone/clone-000002-sesparse.vmdk")
+            .exists()
+    );
+    let t = c.start("RemoveAllSnapshots_Task", vm("vm-900"), "");
+    assert_eq!(c.wait(&t).0, "success");
+    assert_eq!(chains(), before);
 }
 
 #[test]

@@ -154,6 +154,8 @@ pub fn copy_sparse(from: &Path, to: &Path) -> std::io::Result<()> {
     let mut dst = File::create(to)?;
     dst.set_len(len)?;
     let mut buf = vec![0u8; 1024 * 1024];
+    // Compared as a whole: a loop over bytes would take a minute for 2 GiB in a build without optimisation.
+    let zeros = vec![0u8; CHUNK];
     let mut at = 0u64;
     loop {
         let n = src.read(&mut buf)?;
@@ -162,7 +164,7 @@ pub fn copy_sparse(from: &Path, to: &Path) -> std::io::Result<()> {
         }
         let data = buf.get(..n).unwrap_or_default();
         for (i, part) in data.chunks(CHUNK).enumerate() {
-            if part.iter().any(|b| *b != 0) {
+            if part != &zeros[..part.len()] {
                 dst.seek(SeekFrom::Start(at + (i * CHUNK) as u64))?;
                 dst.write_all(part)?;
             }

@@ -1,7 +1,7 @@
 //! Power, guest, snapshots, configuration of a virtual machine.
 use super::Inner;
 use super::fault::Fault;
-use super::model::{State, Vm, now};
+use super::model::{Disk, State, Vm, now};
 use super::render::{refresh_vm, relink};
 use super::tasks::{self, Finish};
 use super::xml::mo;
@@ -312,6 +312,7 @@ pub fn remove_snapshots(
             }
         };
         for i in range.rev() {
+            let count = vm.snaps.len();
             let snap = vm.snaps.remove(i);
             let ending = format!("-Snapshot{}.vmsn", snap.id);
             let root = |ds: &str| {
@@ -327,14 +328,17 @@ pub fn remove_snapshots(
             );
             vm.aux.retain(|a| *a != ending);
             files::unlock(st, &vm);
-            for d in vm.disks.iter_mut().filter(|d| d.layers.len() > i + 1) {
+            let dependent = |d: &&mut Disk| !d.mode.starts_with("independent");
+            for d in vm.disks.iter_mut().filter(dependent) {
+                // Layers below the first snapshot's delta stay, more than one for a linked clone.
+                let layer = d.layers.len().saturating_sub(count) + i;
                 let kind = st
                     .stores
                     .get(&d.ds)
                     .map(|s| s.kind.clone())
                     .unwrap_or_default();
-                let data = root(&d.ds).join(files::extent(d, i + 1, &kind));
-                let descriptor = root(&d.ds).join(d.layers.remove(i + 1));
+                let data = root(&d.ds).join(files::extent(d, layer, &kind));
+                let descriptor = root(&d.ds).join(d.layers.remove(layer));
                 let _ = std::fs::remove_file(data);
                 let _ = std::fs::remove_file(descriptor);
             }

@@ -58,6 +58,7 @@ const KNOWN_DISK: &[&str] = &[
     "bus_sharing",
     "file",
     "uuid",
+    "linked",
 ];
 const KNOWN_NIC: &[&str] = &["model", "mac", "portgroup", "address_type", "connected"];
 
@@ -479,6 +480,18 @@ fn place_files(st: &State, vm: &mut Vm, w: &Value) {
         } else {
             format!("{dir}/{}.vmdk", file.trim_end_matches(".vmdk"))
         }];
+        // A delta without a snapshot, as linked clones and forgotten backups leave it.
+        let linked = list(w, "disks")
+            .get(d.n - 1)
+            .is_some_and(|x| x["linked"] == json!(true));
+        if linked
+            && let Some(base) = d
+                .layers
+                .first()
+                .map(|l| l.trim_end_matches(".vmdk").to_string())
+        {
+            d.layers.push(format!("{base}-000001.vmdk"));
+        }
     }
 }
 
