@@ -10,6 +10,7 @@ pub mod pve_drives;
 pub mod pve_foresee;
 mod pve_nic;
 pub mod pve_sdn;
+mod pve_vm_info;
 mod pve_vm_shell;
 mod pve_vnet;
 pub mod pve_write;
@@ -56,6 +57,7 @@ pub fn registry() -> &'static [&'static Def] {
 
 const REGISTRY: &[&Def] = &[
     &pve_nic::DEF,
+    &pve_vm_info::DEF,
     &pve_vm_shell::DEF,
     &pve_vnet::DEF,
     &pve_zone::DEF,

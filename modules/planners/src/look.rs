@@ -46,6 +46,11 @@ impl<'a> Look<'a> {
         }
     }
 
+    /// All facts that were read so far.
+    pub fn facts(&self) -> &'a Facts {
+        self.facts
+    }
+
     /// The fact of that key.
     ///
     /// # Errors

@@ -49,6 +49,7 @@ pub const GUARDS: &[Opt] = &[
         "The guest found must have this BIOS uuid (in `smbios1`); with another one, or none, the task is refused.",
     ),
     spec::shared::EXPECT_PLAN,
+    crate::common::PLAN_ONLY,
 ];
 
 /// Name and doc of the rules that the peers have for signing in.
@@ -364,6 +365,11 @@ pub fn settled(
     let mut assume = vec![Effect::Put(tasks.key(), json!([]))];
     if lock.is_some() {
         let mut free = guest.0.clone();
+        for part in ["config", "current"] {
+            if let Some(c) = free[part].as_object_mut() {
+                c.remove("lock");
+            }
+        }
         if let Some(o) = free.as_object_mut() {
             o.remove("lock");
         }

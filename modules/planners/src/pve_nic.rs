@@ -442,6 +442,13 @@ impl Think for Nic {
 }
 
 impl Module for Nic {
+    fn holds(&self) -> Vec<Key> {
+        match self.target {
+            Target::Vmid(v) => vec![PveKey::Guest(v).key()],
+            Target::Name(_) => vec![PveKey::Guests.key()],
+        }
+    }
+
     fn needs(&self, facts: &Facts) -> Vec<Key> {
         look::needs(self, facts)
     }

@@ -16,8 +16,12 @@ pub enum PveKey {
     GuestStatus(u32),
     /// Running tasks of the guest that the caller may see: `[{upid, node, type, user, starttime}]`.
     GuestTasks(u32),
-    /// All guests that the caller may see: `[{vmid, node, type, name, status, template, tags, pool, lock?}]`.
+    /// All guests that the caller may see: `[{vmid, node, type, name, status, template, tags, pool, lock?}]`, with whatever else the
+    /// server says of them (load, sizes).
     Guests,
+    /// The virtual machines of one node as that node itself lists them: `[{vmid, status, pid?, cpus?, ...}]`; `Unreadable` when the
+    /// node does not answer.
+    NodeGuests(String),
     /// The next free id: a number.
     NextId,
     /// Whether that id is free: a bool (GET /cluster/nextid?vmid=N; works without VM.Audit).
@@ -103,6 +107,7 @@ impl PveKey {
             PveKey::GuestStatus(v) => p(&["status", &n(v)]),
             PveKey::GuestTasks(v) => p(&["guest-tasks", &n(v)]),
             PveKey::Guests => p(&["guests"]),
+            PveKey::NodeGuests(node) => p(&["node-guests", node]),
             PveKey::NextId => p(&["next-id"]),
             PveKey::IdFree(v) => p(&["id-free", &n(v)]),
             PveKey::Nodes => p(&["nodes"]),
@@ -156,6 +161,7 @@ impl PveKey {
             "status" => PveKey::GuestStatus(v(2)?),
             "guest-tasks" => PveKey::GuestTasks(v(2)?),
             "guests" => PveKey::Guests,
+            "node-guests" => PveKey::NodeGuests(s(2)?),
             "next-id" => PveKey::NextId,
             "id-free" => PveKey::IdFree(v(2)?),
             "nodes" => PveKey::Nodes,

@@ -18,6 +18,7 @@ pub fn overlay(key: &Key, fact: Fact, ledger: &dyn Ledger) -> Fact {
     };
     match k {
         PveKey::Guests => edit_list(fact, |list| guests(list, ledger)),
+        PveKey::NodeGuests(_) => edit_list(fact, |list| node_guests(list, ledger)),
         PveKey::NextId => match fact {
             Fact::Known(v) => Fact::Known(next_id(&v, ledger)),
             other => other,
@@ -142,6 +143,26 @@ fn guests(list: &mut Vec<Value>, ledger: &dyn Ledger) {
         match at {
             Some(i) => list[i] = entry,
             None => list.push(entry),
+        }
+    }
+}
+
+/// A node's own list: planned states of the guests in it; planned guests are in the cluster's list.
+fn node_guests(list: &mut Vec<Value>, ledger: &dyn Ledger) {
+    for (id, fact) in planned_guests(ledger) {
+        if fact.is_absent() {
+            list.retain(|g| !is_entry(id)(g));
+        }
+    }
+    for g in list {
+        let id = g["vmid"].as_u64().and_then(|v| u32::try_from(v).ok());
+        let planned = id.and_then(|id| ledger.get(&PveKey::GuestStatus(id).key()));
+        if let Some(s) = planned
+            .as_ref()
+            .and_then(Fact::known)
+            .and_then(|s| s.get("status"))
+        {
+            g["status"] = s.clone();
         }
     }
 }

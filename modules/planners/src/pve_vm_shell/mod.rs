@@ -88,6 +88,14 @@ impl Think for Shell {
 }
 
 impl Module for Shell {
+    fn holds(&self) -> Vec<Key> {
+        match self.target {
+            Target::Vmid(v) => vec![PveKey::Guest(v).key()],
+            // Whoever takes the next free id must see what others took.
+            Target::Name(_) => vec![PveKey::NextId.key(), PveKey::Guests.key()],
+        }
+    }
+
     fn needs(&self, facts: &Facts) -> Vec<Key> {
         look::needs(self, facts)
     }

@@ -8,6 +8,9 @@ use pve::keys::PveKey;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
+/// Entries of a configuration that come and go by themselves.
+const PASSING: &[&str] = &["digest", "lock", "vmstate", "runningmachine", "runningcpu"];
+
 /// `running`, `stopped` or `paused`, if it was looked at.
 fn status_in(facts: &Facts, vmid: u32) -> Option<String> {
     let s = facts.known(PveKey::GuestStatus(vmid).key())?;
@@ -43,9 +46,7 @@ impl Shell {
         let mut out: BTreeMap<String, Value> = guest
             .config()
             .iter()
-            .filter(|(k, _)| {
-                !["digest", "lock", "vmstate", "runningmachine", "runningcpu"].contains(&k.as_str())
-            })
+            .filter(|(k, _)| !PASSING.contains(&k.as_str()))
             .map(|(k, v)| (k.clone(), v.clone()))
             .collect();
         let mut mask = |key: &str| {
@@ -112,6 +113,7 @@ impl Shell {
             .filter(|_| after.is_some())
             .and_then(|v| status_in(o.after, v));
         let mut shown: Map<String, Value> = config;
+        shown.retain(|k, _| !PASSING.contains(&k.as_str()));
         if let Some(v) = shown.get_mut("cipassword") {
             *v = json!(plan::MASKED);
         }

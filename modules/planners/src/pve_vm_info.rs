@@ -1,0 +1,507 @@
+//! `pve_vm_info`: what there is, and how it is configured. It reads the ledger too, so that a check run sees what it planned.
+
+use crate::look::{self, Look, Stop, Think};
+use crate::pve_common::{self as common, Guest};
+use crate::{Def, Side};
+use plan::{ErrorKind, Fact, Facts, Key, Module, Outcome, Plan, Refusal};
+use pve::PropString;
+use pve::keys::PveKey;
+use serde_json::{Map, Value, json};
+use spec::{ArgError, Args, Kind, ModuleSpec, Opt, Ret, Support};
+use std::collections::BTreeSet;
+
+/// The module.
+pub const DEF: Def = Def {
+    spec: &SPEC,
+    side: Side::Pve,
+    make: |args| Ok(Box::new(VmInfo::new(args)?)),
+};
+
+const OPTIONS: &[Opt] = &[
+    Opt::str("node", "Only guests on this node."),
+    Opt::str("type", "Only guests of this type.")
+        .choices(&["lxc", "qemu", "all"])
+        .default("\"all\""),
+    Opt::int("vmid", "Only the guest with this id."),
+    Opt::str("name", "Only guests with this name."),
+    Opt::str(
+        "config",
+        "Whether the configuration is returned, the one that runs (V(current)) or the one of the next start (V(pending)).",
+    )
+    .choices(&["none", "current", "pending"])
+    .default("\"none\""),
+    Opt::bool("network", "Whether the network interfaces that the guest agent reports are returned.").default("false"),
+];
+
+const GUEST: &[Ret] = &[
+    Ret::new("vmid", Kind::Int, "always", "Its id."),
+    Ret::new("name", Kind::Str, "always", "Its name."),
+    Ret::new("node", Kind::Str, "always", "Where it lives."),
+    Ret::new("type", Kind::Str, "always", "V(qemu) or V(lxc)."),
+    Ret::new("status", Kind::Str, "always", "V(running), V(stopped), ..."),
+    Ret::new(
+        "template",
+        Kind::Bool,
+        "always",
+        "Whether it is a template.",
+    ),
+    Ret::new(
+        "config",
+        Kind::Dict,
+        "when asked for",
+        "Its configuration; empty where it cannot be read.",
+    ),
+    Ret::new(
+        "network",
+        Kind::List,
+        "when asked for",
+        "Interfaces as the guest agent reports them, or null.",
+    ),
+    Ret::new(
+        "uuid",
+        Kind::Str,
+        "when the configuration was read",
+        "Its BIOS uuid.",
+    ),
+    Ret::new(
+        "nics",
+        Kind::List,
+        "when the configuration was read",
+        "Its network cards, parsed.",
+    ),
+    Ret::new(
+        "disks",
+        Kind::List,
+        "when the configuration was read",
+        "Its drives, parsed; sizes in bytes.",
+    ),
+    Ret::new(
+        "mac",
+        Kind::Dict,
+        "when the configuration was read",
+        "MAC address by card.",
+    ),
+    Ret::new(
+        "pending",
+        Kind::Dict,
+        "when the configuration was read",
+        "What waits for the next stop; null means removal.",
+    ),
+    Ret::new("tag_list", Kind::List, "always", "Its tags."),
+];
+
+/// Argument table.
+pub static SPEC: ModuleSpec = ModuleSpec {
+    name: "pve_vm_info",
+    short: "Look at guests of a Proxmox VE cluster",
+    doc: &[
+        "Lists guests; none is a result too.",
+        "The configuration is read when O(config) asks for it, and always for guests that O(vmid) or O(name) select.",
+        "A guest whose node or agent does not answer stays in the list, with a warning.",
+    ],
+    options: &[OPTIONS, common::SIGN_IN],
+    required_one_of: &[common::SIGN_IN_ONE_OF],
+    required_together: &[common::SIGN_IN_TOGETHER],
+    writes: false,
+    check_mode: Support {
+        support: "full",
+        details: "This action does not modify state. In check mode it shows what earlier tasks of the run have planned.",
+    },
+    diff_mode: Support::READS,
+    returns: &[
+        &[
+            Ret::list_of("proxmox_vms", Kind::Dict, "success", "The guests, by id.")
+                .contains(GUEST),
+        ],
+        spec::shared::RETURNS,
+    ],
+    examples: r#"- name: Look at one guest
+  trueplan.virt.pve_vm_info:
+    api_host: pve1.example.com
+    api_user: deploy@pve
+    api_token_id: ansible
+    api_token_secret: "{{ token }}"
+    vmid: 20042
+    config: current
+  register: found
+"#,
+    replaces: Some("community.proxmox.proxmox_vm_info"),
+    action_groups: &["pve", "proxmox"],
+    ..ModuleSpec::EMPTY
+};
+
+/// Which configuration is returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    None,
+    Current,
+    Pending,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct VmInfo {
+    node: Option<String>,
+    kind: Option<String>,
+    vmid: Option<u32>,
+    name: Option<String>,
+    config: Shown,
+    network: bool,
+}
+
+impl VmInfo {
+    /// From coerced arguments.
+    ///
+    /// # Errors
+    /// All that is wrong with them beyond the table.
+    pub fn new(args: &Args) -> Result<VmInfo, Vec<ArgError>> {
+        let mut errors = common::sign_in_errors(args);
+        let vmid = common::vmid_arg(args, "vmid", &mut errors);
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        Ok(VmInfo {
+            node: args.str("node").map(str::to_owned),
+            kind: args.str("type").filter(|t| *t != "all").map(str::to_owned),
+            vmid,
+            name: args.str("name").map(str::to_owned),
+            config: match args.str("config") {
+                Some("current") => Shown::Current,
+                Some("pending") => Shown::Pending,
+                _ => Shown::None,
+            },
+            network: args.flag("network"),
+        })
+    }
+
+    fn narrow(&self) -> bool {
+        self.vmid.is_some() || self.name.is_some()
+    }
+
+    fn reads_config(&self) -> bool {
+        self.narrow() || self.config != Shown::None
+    }
+
+    fn selects(&self, g: &Value) -> bool {
+        self.node.as_ref().is_none_or(|n| g["node"] == **n)
+            && self.kind.as_ref().is_none_or(|k| g["type"] == **k)
+            && self.vmid.is_none_or(|v| g["vmid"] == v)
+            && self.name.as_ref().is_none_or(|n| g["name"] == **n)
+    }
+
+    /// The cluster's entries that fit, by id. A new guest may not be in the cluster's list yet: its own fact is enough.
+    fn selected(&self, facts: &Facts) -> Vec<Map<String, Value>> {
+        let all = facts.known(PveKey::Guests.key()).and_then(Value::as_array);
+        let mut out: Vec<Map<String, Value>> = all
+            .into_iter()
+            .flatten()
+            .filter(|g| self.selects(g))
+            .filter_map(|g| g.as_object().cloned())
+            .collect();
+        if let (Some(v), true) = (self.vmid, out.is_empty())
+            && let Some(g) = facts.known(PveKey::Guest(v).key())
+        {
+            let name = match g["type"] == "lxc" {
+                true => g["name"].clone(),
+                false => g["config"]["name"].clone(),
+            };
+            let entry = json!({"vmid": v, "node": g["node"], "type": g["type"], "name": name, "template": g["template"] == true});
+            if self.selects(&entry) {
+                out.extend(entry.as_object().cloned());
+            }
+        }
+        out.sort_by_key(|g| g["vmid"].as_u64());
+        out
+    }
+
+    fn online(facts: &Facts) -> BTreeSet<String> {
+        facts
+            .known(PveKey::Nodes.key())
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter(|n| n["status"] != "offline")
+            .filter_map(|n| n["node"].as_str().map(str::to_owned))
+            .collect()
+    }
+
+    /// Whether that node answers; a reason if not.
+    fn silent(facts: &Facts, node: &str) -> Option<String> {
+        if facts.known(PveKey::Nodes.key()).is_some() && !Self::online(facts).contains(node) {
+            return Some(format!("node {node} is offline"));
+        }
+        match facts.get(PveKey::NodeGuests(node.to_owned()).key()) {
+            Some(Fact::Unreadable(why)) => Some(why.clone()),
+            _ => None,
+        }
+    }
+
+    fn guest_of(entry: &Map<String, Value>) -> Option<(u32, String)> {
+        let vmid = u32::try_from(entry.get("vmid")?.as_u64()?).ok()?;
+        Some((vmid, entry.get("node")?.as_str()?.to_owned()))
+    }
+
+    /// One guest as it is returned, and what could not be read of it.
+    fn described(&self, facts: &Facts, mut entry: Map<String, Value>) -> (Value, Vec<String>) {
+        let mut warnings = Vec::new();
+        let Some((vmid, node)) = Self::guest_of(&entry) else {
+            return (Value::Object(entry), warnings);
+        };
+        let own = facts
+            .known(PveKey::NodeGuests(node.clone()).key())
+            .and_then(Value::as_array);
+        if let Some(o) = own
+            .into_iter()
+            .flatten()
+            .find(|o| o["vmid"] == vmid)
+            .and_then(Value::as_object)
+        {
+            for (k, v) in o
+                .iter()
+                .filter(|(k, _)| !["vmid", "template", "name", "tags"].contains(&k.as_str()))
+            {
+                entry.insert(k.clone(), v.clone());
+            }
+        }
+        if let Some(s) = facts.known(PveKey::GuestStatus(vmid).key()) {
+            for k in ["status", "qmpstatus"] {
+                if let Some(v) = s.get(k) {
+                    entry.insert(k.to_owned(), v.clone());
+                }
+            }
+        }
+        entry.insert("vmid".into(), json!(vmid));
+        let template = entry
+            .get("template")
+            .is_some_and(|t| *t == json!(true) || *t == json!(1));
+        entry.insert("template".into(), json!(template));
+        let tags = entry
+            .get("tags")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let tags: Vec<&str> = pve::tags::split(tags).collect();
+        let tags = json!(tags);
+        entry.insert("tag_list".into(), tags);
+        if self.reads_config() {
+            match facts.get(PveKey::Guest(vmid).key()) {
+                Some(Fact::Known(g)) if g["type"] != "lxc" => {
+                    self.add_config(&mut entry, &Guest(g))
+                }
+                other => {
+                    let why = match other {
+                        Some(Fact::Unreadable(why)) => why.clone(),
+                        Some(Fact::Known(_)) => {
+                            "containers' configurations are not read".to_owned()
+                        }
+                        Some(Fact::Absent) => "it is gone".to_owned(),
+                        None => Self::silent(facts, &node)
+                            .unwrap_or_else(|| format!("node {node} does not answer")),
+                    };
+                    warnings.push(format!("configuration of guest {vmid} was not read: {why}"));
+                    self.add_nothing(&mut entry);
+                }
+            }
+        }
+        if self.network {
+            let running = entry.get("status") == Some(&json!("running"));
+            let read = facts.get(PveKey::AgentInterfaces(vmid).key());
+            let shown = match read {
+                Some(Fact::Known(v)) => v.clone(),
+                Some(Fact::Unreadable(why)) if running => {
+                    warnings.push(format!(
+                        "network of guest {vmid} was not read: {}",
+                        why.trim()
+                    ));
+                    Value::Null
+                }
+                _ => Value::Null,
+            };
+            entry.insert("network".into(), shown);
+        }
+        (Value::Object(entry), warnings)
+    }
+
+    fn add_nothing(&self, entry: &mut Map<String, Value>) {
+        entry.insert("config".into(), json!({}));
+        for (k, v) in [
+            ("uuid", Value::Null),
+            ("nics", json!([])),
+            ("disks", json!([])),
+            ("mac", json!({})),
+            ("pending", json!({})),
+        ] {
+            entry.insert(k.into(), v);
+        }
+    }
+
+    fn add_config(&self, entry: &mut Map<String, Value>, guest: &Guest<'_>) {
+        // What is parsed is what the next start uses, unless what runs was asked for.
+        let config = match self.config {
+            Shown::Current => guest.current(),
+            _ => guest.config(),
+        };
+        if self.config != Shown::None {
+            let mut shown = config.clone();
+            if let Some(d) = guest.0.get("digest").filter(|d| **d != json!("")) {
+                shown.insert("digest".into(), d.clone());
+            }
+            if let Some(p) = shown.get_mut("cipassword") {
+                *p = json!(plan::MASKED);
+            }
+            entry.insert("config".into(), Value::Object(shown));
+        }
+        if let Some(t) = guest.text("tags") {
+            let list: Vec<&str> = pve::tags::split(&t).collect();
+            entry.insert("tag_list".into(), json!(list));
+            entry.insert("tags".into(), json!(t));
+        }
+        let mut mac = Map::new();
+        let mut nics = Vec::new();
+        for nic in pve::config::nics(config) {
+            if let Some(m) = nic.get("macaddr") {
+                mac.insert(nic.key().as_str().to_owned(), json!(m));
+            }
+            nics.push(nic_json(&nic));
+        }
+        let disks: Vec<Value> = pve::config::drives(config).iter().map(disk_json).collect();
+        entry.insert("uuid".into(), json!(common::uuid_of(config)));
+        entry.insert("nics".into(), json!(nics));
+        entry.insert("disks".into(), json!(disks));
+        entry.insert("mac".into(), Value::Object(mac));
+        let mut pending = guest.pending().clone();
+        if let Some(p) = pending.get_mut("cipassword") {
+            *p = json!(plan::MASKED);
+        }
+        entry.insert("pending".into(), Value::Object(pending));
+    }
+}
+
+fn nic_json(nic: &PropString) -> Value {
+    let number = |k: &str| nic.get(k).and_then(|v| v.parse::<u32>().ok());
+    json!({
+        "interface": nic.key().as_str(),
+        "model": nic.get("model"),
+        "mac": nic.get("macaddr"),
+        "bridge": nic.get("bridge"),
+        "tag": number("tag"),
+        "trunks": nic.get("trunks"),
+        "firewall": nic.get_bool("firewall").unwrap_or(false),
+        "link_down": nic.get_bool("link_down").unwrap_or(false),
+        "mtu": number("mtu"),
+        "queues": number("queues"),
+        "rate": nic.get("rate").and_then(|v| v.parse::<f64>().ok()),
+        "value": nic.print(),
+    })
+}
+
+fn disk_json(drive: &PropString) -> Value {
+    let file = drive.get("file").unwrap_or_default();
+    let volume: Option<pve::Volid> = file.parse().ok();
+    json!({
+        "disk": drive.key().as_str(),
+        "volume": volume.as_ref().map(ToString::to_string),
+        "storage": volume.as_ref().map(|v| v.storage().to_owned()),
+        "format": volume.as_ref().and_then(|v| v.format().map(str::to_owned)),
+        "size_bytes": drive.get_size("size"),
+        "media": if pve::boot::is_cdrom(drive) { "cdrom" } else { "disk" },
+        "value": drive.print(),
+    })
+}
+
+impl Think for VmInfo {
+    fn think(&self, look: &Look<'_>) -> Result<Plan, Stop> {
+        look.want(&[PveKey::Guests, PveKey::Nodes])?;
+        let nodes = look.fact(&PveKey::Nodes)?;
+        if let (Some(node), Some(all)) = (&self.node, nodes.known().and_then(Value::as_array))
+            && !all.iter().any(|n| n["node"] == **node)
+        {
+            return Err(Refusal::kind(
+                ErrorKind::NotFound,
+                format!("unable to list guests: Node {node} doesn't exist in PVE cluster; correct `node`"),
+            )
+            .into());
+        }
+        if let Fact::Unreadable(why) = look.fact(&PveKey::Guests)? {
+            return Err(Refusal::kind(
+                ErrorKind::Permission,
+                format!("unable to list guests: {why}; give VM.Audit on /vms"),
+            )
+            .into());
+        }
+        // Facts that are there already decide which others are asked for.
+        let facts = look.facts();
+        let listed = self.selected(facts);
+        if let (Some(v), true) = (self.vmid, listed.is_empty()) {
+            look.fact(&PveKey::Guest(v))?;
+        }
+        let guests = self.selected(facts);
+        let places: Vec<(u32, String, bool)> = guests
+            .iter()
+            .filter_map(|g| Self::guest_of(g).map(|(v, n)| (v, n, g["type"] == "lxc")))
+            .collect();
+        let nodes: BTreeSet<&String> = places.iter().map(|(_, n, _)| n).collect();
+        let online = Self::online(facts);
+        let ask: Vec<PveKey> = nodes
+            .into_iter()
+            .filter(|n| online.contains(*n))
+            .map(|n| PveKey::NodeGuests(n.clone()))
+            .collect();
+        look.want(&ask)?;
+        let mut ask = Vec::new();
+        for (vmid, node, lxc) in places {
+            if Self::silent(facts, &node).is_some() || lxc {
+                continue;
+            }
+            if self.reads_config() {
+                ask.push(PveKey::Guest(vmid));
+            }
+            if self.narrow() {
+                ask.push(PveKey::GuestStatus(vmid));
+            }
+            if self.network {
+                ask.push(PveKey::AgentInterfaces(vmid));
+            }
+        }
+        look.want(&ask)?;
+        Ok(Plan::empty())
+    }
+}
+
+impl Module for VmInfo {
+    fn needs(&self, facts: &Facts) -> Vec<Key> {
+        look::needs(self, facts)
+    }
+
+    fn plan(&self, facts: &Facts) -> Result<Plan, Refusal> {
+        look::plan(self, facts)
+    }
+
+    fn subject(&self, _facts: &Facts, _answers: &[Value]) -> Vec<Key> {
+        Vec::new()
+    }
+
+    fn view(&self, _facts: &Facts) -> Value {
+        json!({})
+    }
+
+    fn result(&self, o: &Outcome<'_>) -> Map<String, Value> {
+        let mut vms = Vec::new();
+        let mut warnings = Vec::new();
+        for entry in self.selected(o.after) {
+            let (vm, more) = self.described(o.after, entry);
+            vms.push(vm);
+            warnings.extend(more);
+        }
+        let mut r = Map::new();
+        r.insert("msg".into(), json!(format!("{} guests found", vms.len())));
+        r.insert("proxmox_vms".into(), json!(vms));
+        if !warnings.is_empty() {
+            r.insert("warnings".into(), json!(warnings));
+        }
+        r
+    }
+
+    fn title(&self) -> String {
+        "guests".to_owned()
+    }
+}
