@@ -515,3 +515,69 @@ fn a_guest_with_a_system_goes_down_and_lets_devices_go() {
         "stopped"
     );
 }
+
+#[test]
+fn a_stop_keeps_the_file_lock_for_a_while_if_the_world_says_so() {
+    let mut world = world(0);
+    world["timing"]["kinds"] = json!({"flock": 100, "qmcleanup": 600});
+    let rig = Rig::new("cleanup", world);
+    rig.done("POST", "/nodes/pve1/qemu", json!({"vmid": 100}));
+    rig.done("POST", "/nodes/pve1/qemu/100/status/start", json!({}));
+    rig.done("POST", "/nodes/pve1/qemu/100/status/stop", json!({}));
+    std::thread::sleep(Duration::from_millis(60));
+    let busy = rig.root("PUT", "/nodes/pve1/qemu/100/config", json!({"cores": 2}));
+    assert!(
+        busy.message.contains("got timeout"),
+        "{} {}",
+        busy.status,
+        busy.message
+    );
+    std::thread::sleep(Duration::from_millis(800));
+    rig.done("PUT", "/nodes/pve1/qemu/100/config", json!({"cores": 2}));
+    let locked = labsim::http::Site::set(&rig.pve, &json!({"guest": 100, "lock": "backup"}));
+    assert_eq!(locked, Ok(()));
+    assert_eq!(
+        rig.root("PUT", "/nodes/pve1/qemu/100/config", json!({"cores": 3}))
+            .message
+            .trim(),
+        "VM is locked (backup)"
+    );
+    let container = labsim::http::Site::set(&rig.pve, &json!({"guest": 100, "nonsense": 1}));
+    assert!(container.is_err());
+}
+
+#[test]
+fn a_container_takes_its_id_and_has_no_routes() {
+    let mut world = world(0);
+    world["guests"] = json!([{"vmid": 200, "node": "pve1", "type": "lxc", "name": "ct", "status": "running", "config": {"hostname": "ct"}}]);
+    let rig = Rig::new("container", world);
+    let clash = rig.root("POST", "/nodes/pve1/qemu", json!({"vmid": 200}));
+    assert_eq!(
+        (clash.status, clash.message.trim()),
+        (
+            500,
+            "unable to create VM 200 - CT 200 already exists on node 'pve1'"
+        )
+    );
+    let listed = rig
+        .root("GET", "/cluster/resources", json!({"type": "vm"}))
+        .data;
+    assert_eq!(
+        (&listed[0]["type"], &listed[0]["vmid"]),
+        (&json!("lxc"), &json!(200))
+    );
+    assert_eq!(
+        rig.root("GET", "/nodes/pve1/qemu/200/config", json!({}))
+            .status,
+        500
+    );
+    assert_eq!(
+        rig.root("GET", "/nodes/pve1/qemu", json!({})).data,
+        json!([])
+    );
+    assert_eq!(
+        rig.root("GET", "/nodes/pve1/lxc/200/config", json!({}))
+            .status,
+        501
+    );
+}

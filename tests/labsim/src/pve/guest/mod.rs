@@ -290,14 +290,15 @@ pub fn dump(g: &Guest) -> Value {
         "snapshots": g.snapshots.iter().map(|s| s.name.clone()).collect::<Vec<_>>()})
 }
 
-/// `POST /labsim/set` with `{"guest": VMID, ...}`: changes the guest from outside: `config` (null removes), `status`
+/// `POST /labsim/set` with `{"guest": VMID, ...}`: changes the guest from outside: `config` (null removes), `lock`, `status`
 /// (`running`, `stopped`), `guest_os`, `flock`, `addresses`, `pool`, `remove`.
 ///
 /// # Errors
 /// What is unknown.
 pub fn set(lab: &Arc<Lab>, patch: &Value) -> Result<(), String> {
-    const KNOWN: [&str; 8] = [
+    const KNOWN: [&str; 9] = [
         "guest",
+        "lock",
         "config",
         "status",
         "guest_os",
@@ -335,6 +336,9 @@ pub fn set(lab: &Arc<Lab>, patch: &Value) -> Result<(), String> {
         .get_mut(&vmid)
         .ok_or_else(|| format!("labsim: no guest {vmid}"))?;
     change_options(guest, &patch["config"]);
+    if let Some(lock) = patch.get("lock") {
+        change_options(guest, &json!({"lock": lock}));
+    }
     guest.template = conf::is_on(&guest.config, "template");
     match patch["status"].as_str() {
         Some("running") => guest.set_run(Some(Run {

@@ -174,7 +174,32 @@ fn stop_now(work: &Work) -> Result<(), PveError> {
         g.set_run(None);
         Ok(())
     })?;
-    apply_pending(work)
+    apply_pending(work)?;
+    clean_up_after(work);
+    Ok(())
+}
+
+/// `qm cleanup` of a stop takes the file lock and keeps it for a while, so that changes right after it fail
+/// (docs/pve-running.md, rule 13: up to 30 s). Only if the world sets `timing.kinds.qmcleanup`.
+fn clean_up_after(work: &Work) {
+    let limit = work
+        .lab
+        .st()
+        .timing
+        .kinds
+        .get("qmcleanup")
+        .copied()
+        .unwrap_or(0);
+    let (lab, vmid) = (work.lab.clone(), work.vmid);
+    if limit == 0 {
+        return;
+    }
+    std::thread::spawn(move || {
+        let Ok(_lock) = FileLock::take(&lab, vmid) else {
+            return;
+        };
+        std::thread::sleep(Duration::from_millis(limit));
+    });
 }
 
 /// `POST .../status/stop`: of a stopped guest it is fine as well.
