@@ -109,6 +109,11 @@ impl Lab {
         self.running.servers.vcenter.set(&patch).unwrap();
     }
 
+    /// The lab's own view: `vms`, `tasks`, `sessions`, `session_objects`, `open_retrievals`.
+    pub fn dump(&self) -> Value {
+        self.running.servers.vcenter.dump()
+    }
+
     /// `auths`, `reads` or `writes` so far.
     pub fn count(&self, what: &str) -> u64 {
         self.running.servers.log.counts()["vcenter"][what]
