@@ -563,6 +563,60 @@ fn unreadable_absent_and_old_schema() {
 }
 
 #[test]
+fn a_standalone_host_has_its_own_ids() {
+    let world = json!({
+        "api_type": "HostAgent", "users": [{"name": "root", "password": "p"}],
+        "datacenters": [{"name": "ha-datacenter", "moid": "ha-datacenter", "hosts": [{"name": "esx", "moid": "ha-host"}],
+            "datastores": [{"name": "datastore1"}], "standard_portgroups": [{"name": "VM Network"}]}],
+        "vms": [{"moid": "1", "name": "a", "disks": [{}], "nics": [{"portgroup": "VM Network"}]}]
+    });
+    let lab = lab(&world, 1);
+    let mut c = Client {
+        lab: &lab,
+        cookie: String::new(),
+        version: "urn:vim25/7.0",
+    };
+    let content = c.ok(
+        "RetrieveServiceContent",
+        ("ServiceInstance", "ServiceInstance"),
+        "",
+    );
+    assert!(
+        content.contains(">ha-folder-root<") && content.contains("<apiType>HostAgent</apiType>"),
+        "{content}"
+    );
+    assert!(
+        !content.contains("vmProvisioningChecker") && !content.contains("instanceUuid"),
+        "{content}"
+    );
+    let login = c.send(
+        "Login",
+        ("SessionManager", "ha-sessionmgr"),
+        "<userName>root</userName><password>p</password>",
+    );
+    let set = login
+        .headers
+        .iter()
+        .find(|(n, _)| n == "Set-Cookie")
+        .unwrap();
+    c.cookie = between(&set.1, "vmware_soap_session=\"", "\"")
+        .unwrap()
+        .into();
+    let text = c.ok(
+        "RetrieveProperties",
+        ("PropertyCollector", "ha-property-collector"),
+        &filter("VirtualMachine", "1", "name"),
+    );
+    assert!(text.contains(">a<"), "{text}");
+    assert_eq!(
+        c.fault("RelocateVM_Task", vm("1"), "<spec></spec>"),
+        "NotSupported"
+    );
+    let t = c.ok("PowerOffVM_Task", vm("1"), "");
+    assert!(t.contains("type=\"Task\""), "{t}");
+}
+
+#[test]
 fn linked_clones_keep_their_base_when_snapshots_come_and_go() {
     let mut world = demo();
     world["vms"] = json!([{"moid": "vm-900", "name": "clone", "disks": [{"linked": true}, {}]}]);

@@ -1,6 +1,6 @@
 //! The inventory, built from the world file.
 use super::model::{Obj, State, Store, escape_name};
-use super::setup::{CONTENT, about, config};
+use super::setup::{self, about, config};
 use super::xml::mo;
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
@@ -389,7 +389,7 @@ fn datacenter(st: &mut State, state_dir: &Path, about: &Value, w: &Value) -> Res
         me.clone(),
         &["Folder", "Network", "DistributedVirtualSwitch"],
     );
-    let mut o = entity("Datacenter", &name, mo("Folder", "group-d1"));
+    let mut o = entity("Datacenter", &name, mo("Folder", &st.content("rootFolder")));
     for (k, f) in [
         ("vmFolder", &vmf),
         ("hostFolder", &hostf),
@@ -399,7 +399,8 @@ fn datacenter(st: &mut State, state_dir: &Path, about: &Value, w: &Value) -> Res
         o.props.insert(k.into(), mo("Folder", f));
     }
     st.objs.insert(dc.clone(), o);
-    st.add_child("group-d1", me);
+    let root = st.content("rootFolder");
+    st.add_child(&root, me);
     let mut ids = Ids {
         name,
         vm_folder: vmf,
@@ -509,7 +510,7 @@ pub fn build(w: &Value, state_dir: &Path, seed: u64) -> Result<State, String> {
     };
     let about = about(w);
     let mut content = json!({ "_t": "ServiceContent", "about": about });
-    for (prop, ty, id) in CONTENT {
+    for (prop, ty, id) in setup::content(&about) {
         content[*prop] = mo(ty, id);
         if *prop != "rootFolder" {
             st.objs.insert(
@@ -528,13 +529,17 @@ pub fn build(w: &Value, state_dir: &Path, seed: u64) -> Result<State, String> {
     si.props.insert("content".into(), content);
     st.objs.insert("ServiceInstance".into(), si);
     let empty: Vec<Value> = vec![];
-    st.set("TaskManager", "recentTask", json!(empty));
-    st.set("TaskManager", "maxCollector", json!(32));
-    st.set("ScheduledTaskManager", "scheduledTask", json!(empty));
-    st.set("CustomFieldsManager", "field", json!(empty));
-    st.set("SessionManager", "defaultLocale", json!("en"));
+    st.set(&st.content("taskManager"), "recentTask", json!(empty));
+    st.set(&st.content("taskManager"), "maxCollector", json!(32));
+    st.set(
+        &st.content("scheduledTaskManager"),
+        "scheduledTask",
+        json!(empty),
+    );
+    st.set(&st.content("customFieldsManager"), "field", json!(empty));
+    st.set(&st.content("sessionManager"), "defaultLocale", json!("en"));
     st.folder(
-        "group-d1",
+        &st.content("rootFolder"),
         "Datacenters",
         Value::Null,
         &["Folder", "Datacenter"],

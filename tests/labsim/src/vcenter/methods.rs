@@ -122,9 +122,13 @@ impl Call<'_> {
                     .cloned();
                 return Ok(Reply::One("ServiceContent", content.unwrap_or_default()));
             }
-            ("Login", "SessionManager") => return self.login(&mut st, set_cookie),
+            ("Login", id) if id == st.content("sessionManager") => {
+                return self.login(&mut st, set_cookie);
+            }
             // What may be read without signing in.
-            ("Fetch", "ServiceInstance" | "SessionManager") => return self.fetch(&st),
+            ("Fetch", id) if id == "ServiceInstance" || id == st.content("sessionManager") => {
+                return self.fetch(&st);
+            }
             _ => {}
         }
         let session = self.session(&mut st)?;
@@ -224,7 +228,7 @@ impl Call<'_> {
             login_time: now(),
             owned: vec![],
             tokens: HashMap::new(),
-            collectors: HashMap::from([("propertyCollector".to_string(), Collector::default())]),
+            collectors: HashMap::from([(st.content("propertyCollector"), Collector::default())]),
             calls: 1,
         };
         let v = collector::session_value(&session);
@@ -271,6 +275,11 @@ impl Call<'_> {
             return Err(Fault::in_progress(&t.id));
         }
         Ok(match method {
+            // Between hosts and datastores only a vCenter moves.
+            "RelocateVM_Task" if st.content("vmProvisioningChecker").is_empty() => {
+                let msg = "The operation is not supported on the object.";
+                return Err(Fault::new("NotSupported", msg, json!({})));
+            }
             "RelocateVM_Task" => {
                 let target = relocate::target(st, &vm, &self.args["spec"])?;
                 task(relocate::start(self.inner, st, &vm, target, user))
@@ -586,7 +595,7 @@ impl Call<'_> {
                 })
             }
             "FindByInventoryPath" => {
-                let mut at = "group-d1".to_string();
+                let mut at = st.content("rootFolder");
                 for part in a["inventoryPath"]
                     .as_str()
                     .unwrap_or("")

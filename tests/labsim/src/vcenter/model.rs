@@ -354,6 +354,18 @@ impl State {
         format!("{prefix}-{}", self.next_id)
     }
 
+    /// The id that ServiceContent gives for one of its properties, empty when there is none.
+    pub fn content(&self, prop: &str) -> String {
+        let content = self
+            .objs
+            .get("ServiceInstance")
+            .and_then(|o| o.props.get("content"));
+        content
+            .and_then(|c| mo_id(&c[prop]))
+            .unwrap_or("")
+            .to_string()
+    }
+
     /// A random number (splitmix64).
     pub fn random(&mut self) -> u64 {
         splitmix(&mut self.rng)

@@ -65,7 +65,8 @@ fn all(st: &State, entity: Option<&str>) -> Vec<Value> {
 
 fn relist(st: &mut State) {
     let tasks = all(st, None);
-    if let Some(o) = st.objs.get_mut("ScheduledTaskManager") {
+    let manager = st.content("scheduledTaskManager");
+    if let Some(o) = st.objs.get_mut(&manager) {
         o.props.insert("scheduledTask".into(), json!(tasks));
     }
 }

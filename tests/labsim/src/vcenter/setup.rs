@@ -24,6 +24,11 @@ pub fn config(w: &Value) -> Result<Config, String> {
         page: usize::try_from(n("page", 100)).unwrap_or(100),
         files: w.get("files").and_then(Value::as_bool).unwrap_or(true),
     };
+    if !["VirtualCenter", "HostAgent"]
+        .contains(&text(w, "api_type").as_deref().unwrap_or("VirtualCenter"))
+    {
+        return Err("api_type is VirtualCenter or HostAgent".into());
+    }
     if !["seed", "always", "never"].contains(&cfg.cold_rename.as_str()) {
         return Err("cold_rename is one of seed, always, never".into());
     }
@@ -33,9 +38,17 @@ pub fn config(w: &Value) -> Result<Config, String> {
 /// `about` of the vCenter.
 pub fn about(w: &Value) -> Value {
     let version = text(w, "version").unwrap_or_else(|| "8.0.3".into());
+    if text(w, "api_type").as_deref() == Some("HostAgent") {
+        // A standalone host has no instanceUuid.
+        return json!({
+            "name": "VMware ESXi", "fullName": format!("VMware ESXi {version} build-24022510"), "vendor": "VMware, Inc.", "version": version, "patchLevel": "35", "build": "24022510",
+            "localeVersion": "INTL", "localeBuild": "000", "osType": "vmnix-x86", "productLineId": "embeddedEsx", "apiType": "HostAgent",
+            "apiVersion": text(w, "api_version").unwrap_or_else(|| "8.0.3.0".into()), "licenseProductName": "VMware ESX Server", "licenseProductVersion": "8.0",
+        });
+    }
     json!({
         "name": "VMware vCenter Server", "fullName": format!("VMware vCenter Server {version} build-24022515"), "vendor": "VMware, Inc.", "version": version, "patchLevel": "00000", "build": "24022515",
-        "localeVersion": "INTL", "localeBuild": "000", "osType": "linux-x64", "productLineId": "vpx", "apiType": text(w, "api_type").unwrap_or_else(|| "VirtualCenter".into()),
+        "localeVersion": "INTL", "localeBuild": "000", "osType": "linux-x64", "productLineId": "vpx", "apiType": "VirtualCenter",
         "apiVersion": text(w, "api_version").unwrap_or_else(|| "8.0.3.0".into()), "instanceUuid": text(w, "instance_uuid").unwrap_or_else(|| "6fbd2d7c-8f4f-4a3e-9d1c-0c3f5b1a2e90".into()),
         "licenseProductName": "VMware VirtualCenter Server", "licenseProductVersion": "8.0",
     })
@@ -43,7 +56,7 @@ pub fn about(w: &Value) -> Value {
 
 /// ServiceContent of a vCenter: property, type, id.
 /// Source: docs/vsphere-facts.md section 1.
-pub const CONTENT: &[(&str, &str, &str)] = &[
+const CONTENT: &[(&str, &str, &str)] = &[
     ("rootFolder", "Folder", "group-d1"),
     (
         "propertyCollector",
@@ -116,3 +129,41 @@ pub const CONTENT: &[(&str, &str, &str)] = &[
         "guestOperationsManager",
     ),
 ];
+
+/// ServiceContent of a standalone ESXi: no provisioning checker, scheduler or custom fields.
+/// Source: docs/vsphere-facts.md section 1.
+const HOST_CONTENT: &[(&str, &str, &str)] = &[
+    ("rootFolder", "Folder", "ha-folder-root"),
+    (
+        "propertyCollector",
+        "PropertyCollector",
+        "ha-property-collector",
+    ),
+    ("viewManager", "ViewManager", "ViewManager"),
+    ("setting", "OptionManager", "HostAgentSettings"),
+    ("userDirectory", "UserDirectory", "ha-user-directory"),
+    ("sessionManager", "SessionManager", "ha-sessionmgr"),
+    ("authorizationManager", "AuthorizationManager", "ha-authmgr"),
+    ("perfManager", "PerformanceManager", "ha-perfmgr"),
+    ("eventManager", "EventManager", "ha-eventmgr"),
+    ("taskManager", "TaskManager", "ha-taskmgr"),
+    ("diagnosticManager", "DiagnosticManager", "ha-diagnosticmgr"),
+    ("licenseManager", "LicenseManager", "ha-license-manager"),
+    ("searchIndex", "SearchIndex", "ha-searchindex"),
+    ("fileManager", "FileManager", "ha-nfc-file-manager"),
+    (
+        "virtualDiskManager",
+        "VirtualDiskManager",
+        "ha-vdiskmanager",
+    ),
+    ("ovfManager", "OvfManager", "ha-ovf-manager"),
+];
+
+/// The ServiceContent that fits `apiType`.
+pub fn content(about: &Value) -> &'static [(&'static str, &'static str, &'static str)] {
+    if about["apiType"] == "HostAgent" {
+        HOST_CONTENT
+    } else {
+        CONTENT
+    }
+}

@@ -111,7 +111,8 @@ fn show(st: &mut State, id: &str, lists: bool) {
             )
         };
         let (all, mine) = (of(None, st), of(Some(&t.entity.1), st));
-        if let Some(o) = st.objs.get_mut("TaskManager") {
+        let manager = st.content("taskManager");
+        if let Some(o) = st.objs.get_mut(&manager) {
             o.props.insert("recentTask".into(), all);
         }
         if let Some(o) = st.objs.get_mut(&t.entity.1) {
