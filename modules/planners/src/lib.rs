@@ -16,12 +16,13 @@ mod pve_vnet;
 pub mod pve_write;
 mod pve_zone;
 mod vmdk_descriptor;
+pub mod vsphere_common;
 mod vsphere_note;
 mod vsphere_portgroups;
 mod vsphere_powerstate;
-mod vsphere_vm_info;
-pub mod vsphere_common;
+mod vsphere_relocate;
 pub mod vsphere_target;
+mod vsphere_vm_info;
 
 use plan::Module;
 use spec::{ArgError, Args, ModuleSpec};
@@ -66,6 +67,7 @@ const REGISTRY: &[&Def] = &[
     &vsphere_portgroups::DEF,
     &vsphere_powerstate::DEF,
     &vsphere_vm_info::DEF,
+    &vsphere_relocate::DEF,
 ];
 
 /// The module of that short name.

@@ -3,7 +3,8 @@
 use crate::look::{self, Look, Stop, Think};
 
 use crate::common::PLAN_ONLY;
-use crate::vsphere_target::{self as vt, CONNECTION, Names, SELECT, Target};
+use crate::vsphere_common::CONNECTION;
+use crate::vsphere_target::{self as vt, Names, SELECT, Target};
 use crate::{Def, Side};
 use plan::{Await, ErrorKind, Facts, Key, Module, Outcome, Plan, Refusal, Wait};
 use serde_json::{Map, Value, json};

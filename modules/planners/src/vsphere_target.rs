@@ -1,6 +1,7 @@
 //! The one virtual machine that a writing vsphere module works on: found, guarded, waited for.
 
 use crate::look::{Look, Stop};
+use crate::vsphere_common::{DATACENTER, GUARD_UUID, same_uuid};
 use plan::{Arg, Effect, ErrorKind, Fact, Facts, Key, Refusal, Step, Wait};
 use serde_json::{Map, Value, json};
 use spec::{Args, Opt};
@@ -15,24 +16,11 @@ pub const SELECT: &[Opt] = &[
     Opt::str("moid", "Managed object id of the VM, such as C(vm-42)."),
     Opt::bool("use_instance_uuid", "Whether O(uuid) is vCenter's own instance uuid.").default("false"),
     Opt::str("name_match", "Which of several VMs of one name is meant, by the order in which vCenter made them. Counts only when it is written in the task: unlike in the peer, the default picks none of several.").choices(&["first", "last"]).default("\"first\""),
-    Opt::str("datacenter", "The VM must be in this datacenter."),
+    DATACENTER,
     Opt::str("folder", "The VM must be in this folder or below it; with or without C(<datacenter>/vm/) in front. Counts when the VM is named by O(name)."),
     Opt::bool("folder_paths_are_absolute", "Whether O(folder) is a whole inventory path.").default("false"),
     GUARD_UUID,
 ];
-
-/// Connection options.
-pub const CONNECTION: &[Opt] = &[Opt::str(
-    "hostname",
-    "Host name or address of the vCenter or standalone host.",
-)
-.env("VMWARE_HOST")];
-
-/// Against taking another machine for the one that is meant.
-pub const GUARD_UUID: Opt = Opt::str(
-    "guard_uuid",
-    "The VM found must have this BIOS uuid (C(config.uuid)); with another one, or none, the task is refused.",
-);
 
 /// Which of several machines of one name is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,17 +66,6 @@ fn refuse(kind: ErrorKind, msg: String) -> Stop {
 fn number(moid: &str) -> u64 {
     let digits = moid.rsplit(|c: char| !c.is_ascii_digit()).next();
     digits.and_then(|d| d.parse().ok()).unwrap_or(u64::MAX)
-}
-
-/// Two uuids, whatever their case and hyphens.
-fn same_uuid(a: &str, b: &str) -> bool {
-    let bare = |s: &str| {
-        s.chars()
-            .filter(char::is_ascii_hexdigit)
-            .collect::<String>()
-            .to_ascii_lowercase()
-    };
-    !bare(a).is_empty() && bare(a) == bare(b)
 }
 
 impl Target {
@@ -436,14 +413,19 @@ pub fn running(vm: &Value) -> Vec<&Value> {
     all
 }
 
-/// The machine without that task.
+/// The machine without that task. While one runs, the server disables the methods that it excludes.
 pub fn without_task(vm: &Value, task: &Value) -> Value {
     let rest: Vec<Value> = list(vm, "running_tasks")
         .iter()
         .filter(|t| t["moid"] != task["moid"])
         .cloned()
         .collect();
-    with(vm, &[("running_tasks", json!(rest))])
+    let mut changes = vec![];
+    if rest.is_empty() {
+        changes.push(("disabled_methods", json!([])));
+    }
+    changes.push(("running_tasks", json!(rest)));
+    with(vm, &changes)
 }
 
 /// Waits for the end of a machine's task; `after` is what check mode assumes the machine to be then.
@@ -536,9 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn uuids_and_moids() {
-        assert!(same_uuid("564D-ab", "564dAB"));
-        assert!(!same_uuid("", ""));
+    fn moids_are_numbers() {
         assert!(number("vm-9") < number("vm-10"));
     }
 }

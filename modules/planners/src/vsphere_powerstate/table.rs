@@ -1,7 +1,8 @@
 //! The arguments of `vsphere_powerstate`.
 
 use crate::common::PLAN_ONLY;
-use crate::vsphere_target::{CONNECTION, SELECT};
+use crate::vsphere_common::CONNECTION;
+use crate::vsphere_target::SELECT;
 use crate::{Def, Side};
 use spec::shared::{EXPECT_PLAN, RETURNS, RETURNS_WRITING};
 use spec::{Kind, ModuleSpec, Opt, Ret};
