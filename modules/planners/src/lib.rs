@@ -6,6 +6,7 @@
 pub mod common;
 pub mod look;
 pub mod pve_common;
+mod pve_disk_import;
 pub mod pve_drives;
 pub mod pve_foresee;
 mod pve_nic;
@@ -57,6 +58,7 @@ pub fn registry() -> &'static [&'static Def] {
 }
 
 const REGISTRY: &[&Def] = &[
+    &pve_disk_import::DEF,
     &pve_nic::DEF,
     &pve_vm_info::DEF,
     &pve_vm_shell::DEF,

@@ -48,11 +48,14 @@ pub fn overlay(key: &Key, fact: Fact, ledger: &dyn Ledger) -> Fact {
             _ => fact,
         },
         PveKey::Volumes {
+            node,
             storage,
             content,
             vmid,
-            ..
-        } if content == "images" => edit_list(fact, |list| volumes(list, &storage, vmid, ledger)),
+        } if content == "images" => edit_list(fact, |list| {
+            list.retain(|v| !is_destroyed(ledger, &node, v));
+            volumes(list, &storage, vmid, ledger);
+        }),
         PveKey::Volume { volid, .. } => match fact {
             Fact::Known(v) => Fact::Known(v),
             other => planned_volume(ledger, &volid).unwrap_or(other),
@@ -216,6 +219,18 @@ fn volumes(list: &mut Vec<Value>, storage: &str, of: Option<u32>, ledger: &dyn L
             }
         }
     }
+}
+
+/// Whether an earlier task planned to destroy the volume, so that its name is free.
+fn is_destroyed(ledger: &dyn Ledger, node: &str, volume: &Value) -> bool {
+    let Some(volid) = volume["volid"].as_str() else {
+        return false;
+    };
+    let key = PveKey::Volume {
+        node: node.to_owned(),
+        volid: volid.to_owned(),
+    };
+    ledger.get(&key.key()).is_some_and(|f| f.is_absent())
 }
 
 fn planned_volume(ledger: &dyn Ledger, volid: &str) -> Option<Fact> {

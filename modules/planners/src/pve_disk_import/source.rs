@@ -24,7 +24,10 @@ pub enum Source {
 /// The cause and the way out.
 pub fn parse(text: &str) -> Result<Source, String> {
     if text.contains(',') {
-        return Err("holds a comma, which no disk option can carry; rename the file or its folder".to_owned());
+        return Err(
+            "holds a comma, which no disk option can carry; rename the file or its folder"
+                .to_owned(),
+        );
     }
     let name = text.rsplit('/').next().unwrap_or(text);
     if let Some(why) = part_of_a_disk(name) {
@@ -33,9 +36,9 @@ pub fn parse(text: &str) -> Result<Source, String> {
     if text.starts_with('/') {
         return Ok(Source::Path(text.to_owned()));
     }
-    text.parse()
-        .map(Source::Volume)
-        .map_err(|_| "is neither a volume id such as `nfs:20042/disk0.vmdk` nor an absolute path".to_owned())
+    text.parse().map(Source::Volume).map_err(|_| {
+        "is neither a volume id such as `nfs:20042/disk0.vmdk` nor an absolute path".to_owned()
+    })
 }
 
 /// Files that hold only a part of what makes a VMware disk.
@@ -46,10 +49,7 @@ fn part_of_a_disk(name: &str) -> Option<String> {
             "is VMware's data file alone, which the server takes for a broken descriptor; describe it with vmdk_descriptor and import `<storage>:<vmid>/disk<N>.vmdk`".to_owned(),
         );
     }
-    let numbered = stem.rsplit_once('-').is_some_and(|(_, n)| {
-        n.len() == 6 && n.bytes().all(|c| c.is_ascii_digit())
-    });
-    if numbered || stem.ends_with("-delta") || stem.ends_with("-sesparse") {
+    if vsphere::vmdk::is_snapshot_delta(name) {
         return Some(
             "belongs to a snapshot and holds only what changed since; remove the VM's snapshots (consolidate) first".to_owned(),
         );
@@ -140,7 +140,9 @@ impl Disk {
             || look
                 .fact(&PveKey::Perms(path.clone()))?
                 .known()
-                .is_some_and(|p| granted(p, "Datastore.Audit") || granted(p, "Datastore.AllocateSpace"));
+                .is_some_and(|p| {
+                    granted(p, "Datastore.Audit") || granted(p, "Datastore.AllocateSpace")
+                });
         if sees {
             return Err(self.refused(
                 guest,
@@ -163,7 +165,10 @@ impl Disk {
         let volid = match source {
             Source::Path(path) => {
                 self.check_path(look, guest, path)?;
-                look.note(format!("{path}: no way to look at a file of node {}", guest.node()));
+                look.note(format!(
+                    "{path}: no way to look at a file of node {}",
+                    guest.node()
+                ));
                 return Ok(self.source_bytes);
             }
             Source::Volume(v) => v,
@@ -174,11 +179,15 @@ impl Disk {
         let bad = |why: &str| Err(self.refused(guest, format!("the source {shown} {why}")));
         if !esxi {
             if shown.contains(char::is_whitespace) {
-                return bad("has white space in its volume id, which the server refuses; describe it with vmdk_descriptor under a plain name");
+                return bad(
+                    "has white space in its volume id, which the server refuses; describe it with vmdk_descriptor under a plain name",
+                );
             }
             let inner = volid.name().strip_prefix("import/").unwrap_or("");
             if inner.contains('/') && !inner.contains(".ova/") {
-                return bad("lies in a folder under import/, and the server takes none there; describe it with vmdk_descriptor, or move it up");
+                return bad(
+                    "lies in a folder under import/, and the server takes none there; describe it with vmdk_descriptor, or move it up",
+                );
             }
             match volid.content() {
                 Some("import") | None => {}
@@ -189,7 +198,8 @@ impl Disk {
                 }
             }
         }
-        if volid.content() == Some("import") && shown.ends_with(".vmdk") && !shown.contains(".ova/") {
+        if volid.content() == Some("import") && shown.ends_with(".vmdk") && !shown.contains(".ova/")
+        {
             self.check_no_sibling(look, guest, volid)?;
         }
         self.look_at(look, guest, volid)
@@ -232,7 +242,12 @@ impl Disk {
     }
 
     /// A descriptor under import/ with its data file beside it.
-    fn check_no_sibling(&self, look: &Look<'_>, guest: &Guest<'_>, volid: &Volid) -> Result<(), Stop> {
+    fn check_no_sibling(
+        &self,
+        look: &Look<'_>,
+        guest: &Guest<'_>,
+        volid: &Volid,
+    ) -> Result<(), Stop> {
         let key = PveKey::Volumes {
             node: guest.node().to_owned(),
             storage: volid.storage().to_owned(),
@@ -262,7 +277,12 @@ impl Disk {
     }
 
     /// Whether the volume is there, and its size.
-    pub(super) fn look_at(&self, look: &Look<'_>, guest: &Guest<'_>, volid: &Volid) -> Result<Option<u64>, Stop> {
+    pub(super) fn look_at(
+        &self,
+        look: &Look<'_>,
+        guest: &Guest<'_>,
+        volid: &Volid,
+    ) -> Result<Option<u64>, Stop> {
         let key = PveKey::Volume {
             node: guest.node().to_owned(),
             volid: volid.to_string(),
