@@ -16,6 +16,7 @@ mod power;
 mod relocate;
 mod render;
 mod schedule;
+mod search;
 mod setup;
 mod tasks;
 mod types;
