@@ -251,12 +251,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             )
         except OSError as e:
             raise AnsibleError("the native binary %s cannot run here: %s" % (binary, e)) from e
-        try:
-            answer = json.loads(run.stdout)
-        except ValueError:
-            answer = _last_object(run.stdout)
-        if run.returncode != 0 or answer.get("failed"):
-            raise AnsibleError(answer.get("msg") or "the native binary ended with %s: %s" % (run.returncode, run.stderr.decode(errors="replace").strip()))
+        if run.returncode != 0:
+            # The answer may have broken off in the middle; the reason stands as JSON on standard error.
+            raise AnsibleError(_reason(run.stderr) or "the native binary %s ended with %s" % (binary, run.returncode))
+        answer = json.loads(run.stdout)
         return answer
 
     def _populate(self, machines):
@@ -346,16 +344,12 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             self.inventory.add_child(parent, host)
 
 
-def _last_object(text):
-    """The failure that follows an answer which broke off in the middle."""
-    for line in reversed(text.decode(errors="replace").splitlines()):
-        try:
-            value = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(value, dict):
-            return value
-    return {}
+def _reason(stderr):
+    text = stderr.decode(errors="replace").strip()
+    try:
+        return json.loads(text.splitlines()[-1])["msg"]
+    except (ValueError, KeyError, IndexError, TypeError):
+        return text
 
 
 def _flat(value, prefix):

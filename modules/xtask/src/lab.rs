@@ -163,6 +163,8 @@ pub fn foreground(root: &Path, world: &str, seed: u64) -> Result<(), String> {
         lab.state.display(),
         lab.log.display()
     );
+    // Waiting would close its standard input, which ends it.
+    let _open = lab.child.stdin.take();
     let s = lab.child.wait().map_err(|e| e.to_string())?;
     if s.success() {
         Ok(())

@@ -1,0 +1,360 @@
+#!/usr/bin/python
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the trueplan authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GENERATED from the argument spec of trueplan.virt 0.1.0 by `cargo xtask docs`; do not edit.
+"""Documentation of trueplan.virt.vsphere_powerstate; the module itself is the native binary beside this file."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: vsphere_powerstate
+short_description: Manage the power of vSphere VMs
+version_added: '0.1.0'
+description:
+  - Powers virtual machines on and off, suspends and restarts them, shuts their guests down, now or by a scheduled task
+    of vCenter.
+  - 'Says beforehand what vCenter would refuse: templates, suspended VMs, missing VMware Tools, pending questions.'
+author:
+  - 'The trueplan authors (@trueplan)'
+attributes:
+  action_group:
+    description: Use one of these groups in C(module_defaults) to set defaults for all its modules.
+    support: full
+    membership:
+      - trueplan.virt.vsphere
+      - trueplan.virt.vmware
+  check_mode:
+    description: Can run in C(check_mode) and return changed status prediction without modifying target.
+    support: full
+  diff_mode:
+    description: Will return details on what has changed (or possibly needs changing in C(check_mode)), when in diff mode.
+    support: full
+  idempotent:
+    description: When run twice in a row outside check mode, with the same arguments, the second invocation indicates no change.
+    support: partial
+    details: V(restarted) and V(reboot-guest) act on every run.
+options:
+  state:
+    description:
+      - The power state.
+      - V(powered-off) and V(restarted) do not ask the guest; V(shutdown-guest) and V(reboot-guest) need running VMware
+        Tools. A VM that is so already is left alone, also by V(shutdown-guest) and also in check mode.
+    type: str
+    choices:
+      - powered-off
+      - powered-on
+      - reboot-guest
+      - restarted
+      - shutdown-guest
+      - suspended
+    default: powered-on
+  force:
+    description:
+      - Lets V(powered-on) and V(powered-off) act on a suspended VM; with V(powered-off) its memory is lost.
+    type: bool
+    default: false
+  force_off_after:
+    description:
+      - 'With O(state=shutdown-guest): seconds that the guest has; then the VM is powered off. In this case O(timeout)
+        is that of the power off.'
+      - From V(1) to V(604800).
+    type: int
+  despite_note:
+    description:
+      - Powers on a VM although its notes carry a line of M(trueplan.virt.vsphere_note), that is, although it has gone
+        over to another platform.
+    type: bool
+    default: false
+  timeout:
+    description:
+      - Seconds to wait for the end, and before that for other running tasks of the VM. With V(0) the operation is only
+        started. Has no meaning for O(state=reboot-guest).
+      - From V(0) to V(604800).
+    type: int
+    default: 3600
+  scheduled_at:
+    description:
+      - 'Makes a scheduled task of vCenter instead: C(dd/mm/yyyy hh:mm), in UTC unless an offset such as C(+02:00)
+        follows. As in the peer nothing is scheduled if the VM is in that state now.'
+    type: str
+  scheduled_task_name:
+    description:
+      - Name of the scheduled task. Made of state, VM and time if not given, so that a second run finds it.
+    type: str
+  scheduled_task_description:
+    description:
+      - Description of the scheduled task.
+    type: str
+  scheduled_task_enabled:
+    description:
+      - Whether the scheduled task is enabled.
+    type: bool
+    default: true
+  question_answers:
+    description:
+      - Answers to a question that the VM waits with, or comes to wait with while it is powered on. Without them a
+        waiting VM is refused, with the question's text.
+    type: list
+    elements: dict
+    suboptions:
+      question:
+        description:
+          - The message id, for example C(msg.uuid.altered).
+        type: str
+        required: true
+      response:
+        description:
+          - The label of the choice, for example C(button.uuid.copiedTheVM).
+        type: str
+        required: true
+  name:
+    description:
+      - Name of the VM. Two VMs of one name are an error that lists them, unless O(name_match) or O(folder) tells which
+        is meant.
+    type: str
+  uuid:
+    description:
+      - BIOS uuid of the VM, or the instance uuid with O(use_instance_uuid).
+    type: str
+  moid:
+    description:
+      - Managed object id of the VM, such as C(vm-42).
+    type: str
+  use_instance_uuid:
+    description:
+      - Whether O(uuid) is vCenter's own instance uuid.
+    type: bool
+    default: false
+  name_match:
+    description:
+      - 'Which of several VMs of one name is meant, by the order in which vCenter made them. Counts only when it is
+        written in the task: unlike in the peer, the default picks none of several.'
+    type: str
+    choices:
+      - first
+      - last
+    default: first
+  datacenter:
+    description:
+      - The VM must be in this datacenter.
+    type: str
+  folder:
+    description:
+      - 'The VM must be in this folder or below it; with or without C(<datacenter>/vm/) in front. Counts when the VM is
+        named by O(name).'
+    type: str
+  folder_paths_are_absolute:
+    description:
+      - Whether O(folder) is a whole inventory path.
+    type: bool
+    default: false
+  guard_uuid:
+    description:
+      - The VM found must have this BIOS uuid (C(config.uuid)); with another one, or none, the task is refused.
+    type: str
+  hostname:
+    description:
+      - Host name or address of the vCenter or standalone host.
+      - If not given, the environment variable E(VMWARE_HOST) is used.
+    type: str
+  expect_plan:
+    description:
+      - The RV(plan_id) of an earlier run, usually of one with C(--check). If the plan has become another one, the task
+        fails before anything is written.
+    type: str
+  plan_only:
+    description:
+      - 'Only plan: nothing is sent or remembered, RV(would_change) says what would be.'
+    type: bool
+    default: false
+notes:
+  - At least one of O(name), O(uuid) and O(moid) is required.
+  - O(name), O(uuid) and O(moid) exclude each other.
+  - O(scheduled_at) and O(question_answers) exclude each other.
+seealso:
+  - module: vmware.vmware.vm_powerstate
+    description: The Python module that M(trueplan.virt.vsphere_powerstate) replaces.
+"""
+
+EXAMPLES = r"""
+- name: Shut down, and power off what has not gone after ten minutes
+  trueplan.virt.vsphere_powerstate:
+    hostname: vcenter.example.com
+    username: migrate@vsphere.local
+    password: "{{ vault_vcenter_password }}"
+    moid: vm-1042
+    state: shutdown-guest
+    force_off_after: 600
+"""
+
+RETURN = r"""
+vm:
+  description:
+    - The VM.
+  returned: on success
+  type: dict
+  contains:
+    moid:
+      description:
+        - Its managed object id.
+      returned: always
+      type: str
+    name:
+      description:
+        - Its name.
+      returned: always
+      type: str
+power_state:
+  description:
+    - 'The power after the task: V(poweredOn), V(poweredOff) or V(suspended).'
+  returned: on success
+  type: str
+forced:
+  description:
+    - Whether O(force_off_after) came to power it off; null in check mode where only the run can tell.
+  returned: on success
+  type: bool
+duration_s:
+  description:
+    - Seconds that it took; 0 in check mode.
+  returned: on success
+  type: float
+msg:
+  description:
+    - What was done, or why the task failed.
+  returned: always
+  type: str
+unverified:
+  description:
+    - Facts that could not be read and were therefore not checked.
+  returned: when something could not be read
+  type: list
+  elements: str
+error_kind:
+  description:
+    - 'The kind of failure: V(invalid_args), V(unreachable), V(auth), V(permission), V(not_found), V(refused), V(api),
+      V(conflict), V(task_failed), V(timeout), V(partial) or V(internal).'
+  returned: on failure
+  type: str
+plan:
+  description:
+    - The requests that are sent, in their order, each with its reason; the same in check mode.
+  returned: always
+  type: list
+  elements: dict
+plan_id:
+  description:
+    - The hash of RV(plan), for O(expect_plan).
+  returned: always
+  type: str
+diff:
+  description:
+    - The state before and after, read after execution.
+  returned: when run with C(--diff)
+  type: dict
+  contains:
+    before:
+      description:
+        - The state before.
+      returned: always
+      type: dict
+    after:
+      description:
+        - The state after.
+      returned: always
+      type: dict
+waited_for:
+  description:
+    - Locks and running tasks that were waited for before planning.
+  returned: when something was waited for
+  type: list
+  elements: str
+replanned:
+  description:
+    - Why the plan was made anew during the run.
+  returned: when the plan was made anew
+  type: list
+  elements: str
+applied:
+  description:
+    - The steps of RV(plan) that had been done when the task failed.
+  returned: on failure
+  type: list
+  elements: dict
+remaining:
+  description:
+    - The steps of RV(plan) that had not been done when the task failed.
+  returned: on failure
+  type: list
+  elements: dict
+"""
+
+import platform
+
+from ansible.module_utils.basic import AnsibleModule, env_fallback
+
+
+class MissingBinary(AnsibleModule):
+    """Answers everything, wrong arguments included, with the one thing that is wrong here."""
+
+    def fail_json(self, msg=None, **kwargs):
+        super().fail_json(
+            msg=(
+                "unable to run trueplan.virt.vsphere_powerstate 0.1.0: its native binary for %s %s is not installed; "
+                "install a release of the collection that holds it (ansible-galaxy collection install --force trueplan.virt), "
+                "build it from source (cargo xtask dist), or run the task on a host of a supported platform "
+                "(delegate_to: localhost)" % (platform.system(), platform.machine())
+            ),
+            changed=False,
+            error_kind="internal",
+        )
+
+
+def main():
+    module = MissingBinary(
+        argument_spec={
+            "state": {
+                "type": "str",
+                "default": "powered-on",
+                "choices": ["powered-off", "powered-on", "reboot-guest", "restarted", "shutdown-guest", "suspended"],
+            },
+            "force": {"type": "bool", "default": False},
+            "force_off_after": {"type": "int"},
+            "despite_note": {"type": "bool", "default": False},
+            "timeout": {"type": "int", "default": 3600},
+            "scheduled_at": {"type": "str"},
+            "scheduled_task_name": {"type": "str"},
+            "scheduled_task_description": {"type": "str"},
+            "scheduled_task_enabled": {"type": "bool", "default": True},
+            "question_answers": {
+                "type": "list",
+                "elements": "dict",
+                "options": {
+                    "question": {"type": "str", "required": True},
+                    "response": {"type": "str", "required": True},
+                },
+            },
+            "name": {"type": "str"},
+            "uuid": {"type": "str"},
+            "moid": {"type": "str"},
+            "use_instance_uuid": {"type": "bool", "default": False},
+            "name_match": {"type": "str", "default": "first", "choices": ["first", "last"]},
+            "datacenter": {"type": "str"},
+            "folder": {"type": "str"},
+            "folder_paths_are_absolute": {"type": "bool", "default": False},
+            "guard_uuid": {"type": "str"},
+            "hostname": {"type": "str", "fallback": (env_fallback, ["VMWARE_HOST"])},
+            "expect_plan": {"type": "str"},
+            "plan_only": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+        required_one_of=[["name", "uuid", "moid"]],
+        mutually_exclusive=[["name", "uuid", "moid"], ["scheduled_at", "question_answers"]],
+    )
+    module.fail_json()
+
+
+if __name__ == "__main__":
+    main()
