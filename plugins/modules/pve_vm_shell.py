@@ -749,6 +749,11 @@ options:
       - The RV(plan_id) of an earlier run, usually of one with C(--check). If the plan has become another one, the task
         fails before anything is written.
     type: str
+  plan_only:
+    description:
+      - 'Only plan: nothing is sent or remembered, RV(would_change) says what would be.'
+    type: bool
+    default: false
 notes:
   - At least one of O(name) and O(vmid) is required.
   - At least one of O(api_password) and O(api_token_id) is required.
@@ -1166,6 +1171,7 @@ def main():
             "api_fingerprint": {"type": "str", "fallback": (env_fallback, ["PROXMOX_FINGERPRINT"])},
             "guard_uuid": {"type": "str"},
             "expect_plan": {"type": "str"},
+            "plan_only": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
         required_one_of=[["name", "vmid"], ["api_password", "api_token_id"]],

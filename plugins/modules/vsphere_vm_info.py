@@ -194,6 +194,11 @@ vms:
         - The uuid that a Proxmox guest must be given so that the guest goes on seeing the same.
       returned: always
       type: str
+    dns_name:
+      description:
+        - 'The name as Proxmox VE takes it: a valid DNS name, made of the machine''s name in always the same way.'
+      returned: always
+      type: str
     smbios_serial:
       description:
         - The serial number that the guest sees.

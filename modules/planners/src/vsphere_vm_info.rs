@@ -41,6 +41,12 @@ const VM: &[Ret] = &[
         "The uuid that a Proxmox guest must be given so that the guest goes on seeing the same.",
     ),
     Ret::new(
+        "dns_name",
+        Kind::Str,
+        "always",
+        "The name as Proxmox VE takes it: a valid DNS name, made of the machine's name in always the same way.",
+    ),
+    Ret::new(
         "smbios_serial",
         Kind::Str,
         "always",
@@ -340,6 +346,8 @@ fn shown(
     with_concerns: bool,
 ) -> Value {
     let mut out = vm.as_object().cloned().unwrap_or_default();
+    let dns_name = pve::naming::dns_name(text(vm, "name").unwrap_or_default());
+    out.insert("dns_name".into(), json!(dns_name));
     // The server's own spelling and its bookkeeping are for us.
     for k in ["raw_name", "files", "unreadable"] {
         out.remove(k);
