@@ -1,4 +1,9 @@
 //! Facts of the demo estate and of large ones.
+#![allow(
+    clippy::print_stdout,
+    reason = "figures that the reader of a test run wants"
+)]
+
 mod common;
 
 use common::*;
