@@ -345,13 +345,19 @@ fn what_a_server_refuses() {
 fn queued_cancelled_and_joined() {
     let mut world = demo();
     world["relocate_per_datastore"] = json!(1);
-    world["relocate_bytes_per_s"] = json!(2_000_000);
+    world["relocate_bytes_per_s"] = json!(1_500_000);
     let lab = lab(&world, 1);
     let c = admin(&lab);
     let first = c.start("RelocateVM_Task", vm("vm-101"), NFS);
     let second = c.start("RelocateVM_Task", vm("vm-102"), NFS);
-    std::thread::sleep(Duration::from_millis(300));
-    assert!(c.read("Task", &first, "info").contains("<progress>"));
+    let begun = Instant::now();
+    while !c.read("Task", &first, "info").contains("<progress>") {
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "no progress is shown"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
     assert!(c.read("Task", &second, "info.state").contains(">queued<"));
     assert!(
         c.read("VirtualMachine", "vm-101", "recentTask")

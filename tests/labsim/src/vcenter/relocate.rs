@@ -344,13 +344,16 @@ fn work(
             return Err(Some(tasks::canceled()));
         }
         let limit = st.cfg.relocate_per_datastore;
+        let place = st.tasks.iter().position(|k| k.id == task).unwrap_or(0);
         let busy = mine.datastores.iter().any(|d| {
+            // First come, first served: those that wait in front of this one count, too.
+            let ahead =
+                |i: usize, state: &str| state == "running" || (state == "queued" && i < place);
             st.tasks
                 .iter()
-                .filter(|k| {
-                    k.method == "RelocateVM_Task"
-                        && k.state == "running"
-                        && k.datastores.contains(d)
+                .enumerate()
+                .filter(|(i, k)| {
+                    k.method == "RelocateVM_Task" && ahead(*i, k.state) && k.datastores.contains(d)
                 })
                 .count()
                 >= limit
