@@ -190,6 +190,10 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        if matches!(self.trust, Trust::Anything) {
+            // Nobody is authenticated anyway; keys that are too short for ring (1024 bits of old appliances) pass.
+            return Ok(HandshakeSignatureValid::assertion());
+        }
         verify_tls12_signature(
             message,
             cert,
@@ -204,6 +208,10 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        if matches!(self.trust, Trust::Anything) {
+            // Nobody is authenticated anyway; keys that are too short for ring (1024 bits of old appliances) pass.
+            return Ok(HandshakeSignatureValid::assertion());
+        }
         verify_tls13_signature(
             message,
             cert,
