@@ -342,9 +342,8 @@ impl World for Live {
     }
 
     fn forget(&mut self, _keys: &[Key]) {
+        // Folders, datacenters, compute resources and hosts are not ours to change: the tree stays.
         self.names = None;
-        self.tree = None;
-        self.vapps.clear();
     }
 
     fn pause(&mut self, seconds: f64) {

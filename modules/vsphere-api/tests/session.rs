@@ -165,6 +165,107 @@ fn reads_are_tried_again_writes_are_not() {
     assert_eq!(lab.count("writes"), 1, "{:?}", lab.methods());
 }
 
+/// A SOAP fault as a server sends it.
+fn fault(ty: &str) -> String {
+    format!(
+        r#"<soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"><soapenv:Body><soapenv:Fault><faultcode>ServerFaultCode</faultcode><faultstring>no</faultstring><detail><x xmlns="urn:vim25" xsi:type="{ty}"></x></detail></soapenv:Fault></soapenv:Body></soapenv:Envelope>"#
+    )
+}
+
+/// Whatever happens between two pages, every machine is there, and once.
+#[test]
+fn a_report_survives_what_happens_between_its_pages() {
+    for (what, logins) in [
+        (json!({"status": 500, "body": fault("NotAuthenticated")}), 2),
+        (
+            json!({"status": 500, "body": fault("ManagedObjectNotFound")}),
+            1,
+        ),
+        (json!({"status": 503, "body": "busy"}), 1),
+        (json!("drop"), 1),
+        (json!("drop_after"), 1),
+    ] {
+        let lab = Lab::start(many(250, 1));
+        lab.fault(json!({"side": "vcenter", "method": "ContinueRetrievePropertiesEx", "nth": 2, "do": what}));
+        let mut live = lab.live();
+        let names = known(&mut live, VcKey::VmNames);
+        let unique: std::collections::BTreeSet<&str> = names
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|n| n["moid"].as_str().unwrap())
+            .collect();
+        assert_eq!(
+            (names.as_array().unwrap().len(), unique.len()),
+            (250, 250),
+            "{what}"
+        );
+        drop(live);
+        let m = lab.methods();
+        assert_eq!(
+            m.iter().filter(|m| m.starts_with("Login")).count(),
+            logins,
+            "{what}: {m:?}"
+        );
+        assert!(
+            m.iter()
+                .filter(|m| m.starts_with("RetrievePropertiesEx"))
+                .count()
+                >= 2,
+            "{what}: {m:?}"
+        );
+    }
+    // An object that keeps vanishing ends it.
+    let lab = Lab::start(many(3, 1));
+    lab.fault(json!({"side": "vcenter", "method": "RetrievePropertiesEx", "every": 1, "do": {"status": 500, "body": fault("ManagedObjectNotFound")}}));
+    let f = read(&mut lab.live(), VcKey::VmNames).unwrap_err();
+    assert_eq!(f.kind, ErrorKind::NotFound);
+}
+
+/// The smallest HTTP proxy there is: CONNECT, then bytes both ways.
+fn proxy() -> (u16, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::atomic::Ordering::SeqCst;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let used = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = used.clone();
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let mut client = client.unwrap();
+            let mut lines = BufReader::new(client.try_clone().unwrap()).lines();
+            let first = lines.next().unwrap().unwrap();
+            while !lines.next().unwrap().unwrap().is_empty() {}
+            let target = first.split(' ').nth(1).unwrap().to_owned();
+            count.fetch_add(1, SeqCst);
+            let mut server = TcpStream::connect(target).unwrap();
+            client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+            let (mut a, mut b) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut a, &mut b));
+            std::thread::spawn(move || std::io::copy(&mut server, &mut client));
+        }
+    });
+    (port, used)
+}
+
+#[test]
+fn a_named_proxy_is_used() {
+    let lab = Lab::start(estate(json!({})));
+    let (port, used) = proxy();
+    let c = Connection {
+        proxy_host: Some("127.0.0.1".into()),
+        proxy_port: Some(port),
+        ..lab.connection()
+    };
+    known(&mut Live::new(c), VcKey::About);
+    assert_eq!(
+        used.load(std::sync::atomic::Ordering::SeqCst),
+        1,
+        "one connection for the whole run"
+    );
+}
+
 #[test]
 fn a_server_that_is_no_vcenter_is_named() {
     let lab = Lab::start(estate(json!({})));
