@@ -3,7 +3,7 @@
 use crate::look::{self, Look, Stop, Think};
 use crate::pve_common::{self as common, arg_error};
 use crate::pve_sdn::{self as sdn, Kind, Object, Transaction, Values, Write};
-use crate::pve_zone::{APPLYING, How, NOTES, api_name, held, named, not_found};
+use crate::pve_zone::{APPLYING, How, NOTES, api_name, held, named};
 use crate::{Def, Side};
 use plan::{Fact, Facts, Key, Module, Outcome, Plan, Refusal};
 use pve::keys::PveKey;
@@ -20,7 +20,7 @@ pub const DEF: Def = Def {
 };
 
 const VNET_DOC: &str = "Id of the vnet, which is the bridge's name on the nodes: a letter, then letters and digits, 2 to 8 characters.";
-const ZONE_DOC: &str = "Zone of the vnet.";
+const ZONE_DOC: &str = "Zone of the vnet. A new one needs it.";
 const ALIAS_DOC: &str = "Description of the vnet. Characters that the server does not take become C(_), with a warning.";
 const TAG_DOC: &str = "VLAN or VXLAN id. It is unique in its zone.";
 const AWARE_DOC: &str = "Let guests use VLANs inside the vnet.";
@@ -228,13 +228,6 @@ fn wish(
     }
     let absent = text("state").as_deref() == Some("absent");
     let mut named = named(Kind::Vnet, get);
-    if !absent && !named.contains_key("zone") {
-        errors.push(arg_error(
-            &format!("{at}zone"),
-            None,
-            "required and not given; say in which zone the vnet is",
-        ));
-    }
     if let Some(alias) = named.get("alias")
         && !pve::sdn::is_alias(alias)
     {
@@ -330,6 +323,12 @@ impl Vnets {
         let base = before.clone().unwrap_or_default();
         let after = sdn::converge(Kind::Vnet, &base, &w.named, &w.unset);
         let Some(b) = before else {
+            if !after.contains_key("zone") {
+                return Err(Self::refused(
+                    &w.id,
+                    "it is missing, and a new one needs `zone`; say in which zone it is".to_owned(),
+                ));
+            }
             return Ok(Some(write(None, Some(after), false)));
         };
         if after == b {
@@ -405,9 +404,10 @@ impl Vnets {
                     look.note(format!("whether there is a zone {zone}: {why}"));
                     Ok(())
                 }
-                _ => Err(not_found(format!(
-                    "unable to set vnet {id}: zone {zone} does not exist; create it first with pve_zone"
-                ))),
+                _ => Err(Self::refused(
+                    id,
+                    format!("zone {zone} does not exist; create it first with pve_zone"),
+                )),
             };
         };
         let Some(z) = &found.wanted else {

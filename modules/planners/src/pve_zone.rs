@@ -5,7 +5,7 @@ use crate::look::{self, Look, Stop, Think};
 use crate::pve_common::{self as common, arg_error, granted, list};
 use crate::pve_sdn::{self as sdn, Allow, Kind, Transaction, Values, Write};
 use crate::{Def, Side};
-use plan::{ErrorKind, Fact, Facts, Key, Module, Outcome, Plan, Refusal};
+use plan::{Fact, Facts, Key, Module, Outcome, Plan, Refusal};
 use pve::keys::PveKey;
 use serde_json::{Map, Value, json};
 use spec::shared::{EXPECT_PLAN, RETURNS, RETURNS_WRITING};
@@ -601,9 +601,4 @@ pub fn held() -> Vec<Key> {
         PveKey::SdnVnets.key(),
         PveKey::SdnPending.key(),
     ]
-}
-
-/// A refusal of kind `not_found`.
-pub fn not_found(msg: String) -> Stop {
-    Refusal::kind(ErrorKind::NotFound, msg).into()
 }

@@ -349,13 +349,20 @@ fn what_the_server_would_refuse_is_refused() {
         ),
         (
             json!({"vnet": "v300", "zone": "z9", "tag": 5}),
-            "not_found",
+            "refused",
             "z9",
         ),
     ] {
         let msg = failure(&site().check("pve_vnet", args), kind);
         assert!(msg.contains(word), "{msg}");
     }
+    let msg = failure(
+        &site().check("pve_vnet", json!({"vnet": "v300"})),
+        "refused",
+    );
+    assert!(msg.contains("zone"), "{msg}");
+    let r = site().check("pve_vnet", json!({"vnet": "v100", "alias": "Office"}));
+    assert_eq!(r.keys["changed"], json!(false));
     for (args, word) in [
         (json!({"zone": "znew", "type": "vlan"}), "bridge"),
         (
@@ -398,7 +405,6 @@ fn what_the_server_would_refuse_is_refused() {
             "peers",
         ),
         ("pve_vnet", json!({"vnet": "v-1", "zone": "z1"}), "vnet"),
-        ("pve_vnet", json!({"vnet": "v300"}), "zone"),
         (
             "pve_vnet",
             json!({"zone": "z1", "vnets": [{"vnet": "v300"}, {"vnet": "v300"}]}),
@@ -546,7 +552,7 @@ fn removal_comes_with_the_apply_and_of_nothing_is_unchanged() {
     // The zone's removal was planned, so a vnet in it is refused.
     failure(
         &s.check("pve_vnet", json!({"vnet": "v300", "zone": "z1", "tag": 9})),
-        "not_found",
+        "refused",
     );
 }
 
