@@ -42,7 +42,7 @@ options:
     type: str
   zone:
     description:
-      - Zone of the vnet.
+      - Zone of the vnet. A new one needs it.
     type: str
   alias:
     description:

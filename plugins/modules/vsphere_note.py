@@ -89,8 +89,11 @@ options:
     default: first
   datacenter:
     description:
-      - The VM must be in this datacenter.
+      - Name (or moid) of the datacenter in which names are looked for. Without it they are looked for everywhere; two
+        matches are an error.
     type: str
+    aliases:
+      - datacenter_name
   folder:
     description:
       - 'The VM must be in this folder or below it; with or without C(<datacenter>/vm/) in front. Counts when the VM is
@@ -103,13 +106,70 @@ options:
     default: false
   guard_uuid:
     description:
-      - The VM found must have this BIOS uuid (C(config.uuid)); with another one, or none, the task is refused.
+      - The machine found must have this BIOS uuid (C(config.uuid)); another one, or none, is refused.
     type: str
   hostname:
     description:
-      - Host name or address of the vCenter or standalone host.
+      - Host name or address of the vCenter or of the standalone ESXi host.
       - If not given, the environment variable E(VMWARE_HOST) is used.
     type: str
+  username:
+    description:
+      - User name.
+      - If not given, the environment variable E(VMWARE_USER) is used.
+    type: str
+    aliases:
+      - user
+      - admin
+  password:
+    description:
+      - Password.
+      - If not given, the environment variable E(VMWARE_PASSWORD) is used.
+    type: str
+    aliases:
+      - pass
+      - pwd
+  port:
+    description:
+      - TCP port of the API.
+      - From V(1) to V(65535).
+      - If not given, the environment variable E(VMWARE_PORT) is used.
+    type: int
+    default: 443
+  validate_certs:
+    description:
+      - Whether the server's certificate must be valid. A O(thumbprint) replaces that.
+      - If not given, the environment variable E(VMWARE_VALIDATE_CERTS) is used.
+    type: bool
+    default: true
+  proxy_host:
+    description:
+      - An HTTP proxy to reach the server through.
+      - If not given, the environment variable E(VMWARE_PROXY_HOST) is used.
+    type: str
+  proxy_port:
+    description:
+      - The proxy's port.
+      - From V(1) to V(65535).
+      - If not given, the environment variable E(VMWARE_PROXY_PORT) is used.
+    type: int
+  ca_path:
+    description:
+      - A PEM file with the CA's certificate, or with the server's own if it is self-signed.
+      - If not given, the environment variable E(VMWARE_CA_PATH) is used.
+    type: path
+  thumbprint:
+    description:
+      - SHA-1 or SHA-256 of the server's certificate, in hexadecimal; pins it, also with O(validate_certs=false).
+      - If not given, the environment variable E(VMWARE_THUMBPRINT) is used.
+    type: str
+  api_timeout:
+    description:
+      - Seconds for a connection, and again for a short answer; a page of a report may take ten times as long.
+      - From V(1) to V(3600).
+      - If not given, the environment variable E(VMWARE_API_TIMEOUT) is used.
+    type: int
+    default: 30
   expect_plan:
     description:
       - The RV(plan_id) of an earlier run, usually of one with C(--check). If the plan has become another one, the task
@@ -261,11 +321,25 @@ def main():
             "moid": {"type": "str"},
             "use_instance_uuid": {"type": "bool", "default": False},
             "name_match": {"type": "str", "default": "first", "choices": ["first", "last"]},
-            "datacenter": {"type": "str"},
+            "datacenter": {"type": "str", "aliases": ["datacenter_name"]},
             "folder": {"type": "str"},
             "folder_paths_are_absolute": {"type": "bool", "default": False},
             "guard_uuid": {"type": "str"},
             "hostname": {"type": "str", "fallback": (env_fallback, ["VMWARE_HOST"])},
+            "username": {"type": "str", "aliases": ["user", "admin"], "fallback": (env_fallback, ["VMWARE_USER"])},
+            "password": {
+                "type": "str",
+                "aliases": ["pass", "pwd"],
+                "fallback": (env_fallback, ["VMWARE_PASSWORD"]),
+                "no_log": True,
+            },
+            "port": {"type": "int", "default": 443, "fallback": (env_fallback, ["VMWARE_PORT"])},
+            "validate_certs": {"type": "bool", "default": True, "fallback": (env_fallback, ["VMWARE_VALIDATE_CERTS"])},
+            "proxy_host": {"type": "str", "fallback": (env_fallback, ["VMWARE_PROXY_HOST"])},
+            "proxy_port": {"type": "int", "fallback": (env_fallback, ["VMWARE_PROXY_PORT"])},
+            "ca_path": {"type": "path", "fallback": (env_fallback, ["VMWARE_CA_PATH"])},
+            "thumbprint": {"type": "str", "fallback": (env_fallback, ["VMWARE_THUMBPRINT"])},
+            "api_timeout": {"type": "int", "default": 30, "fallback": (env_fallback, ["VMWARE_API_TIMEOUT"])},
             "expect_plan": {"type": "str"},
             "plan_only": {"type": "bool", "default": False},
         },
