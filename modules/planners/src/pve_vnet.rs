@@ -2,8 +2,10 @@
 
 use crate::look::{self, Look, Stop, Think};
 use crate::pve_common::{self as common, arg_error};
-use crate::pve_sdn::{self as sdn, Kind, Object, Transaction, Values, Write};
-use crate::pve_zone::{APPLYING, How, NOTES, api_name, held, named};
+use crate::pve_sdn::{
+    self as sdn, APPLYING, How, Kind, NOTES, Object, Transaction, Values, Write, api_name, held,
+    named,
+};
 use crate::{Def, Side};
 use plan::{Fact, Facts, Key, Module, Outcome, Plan, Refusal};
 use pve::keys::PveKey;

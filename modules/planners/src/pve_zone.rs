@@ -1,14 +1,15 @@
 //! `pve_zone`: one SDN zone, applied on the nodes.
 
-use crate::common::PLAN_ONLY;
 use crate::look::{self, Look, Stop, Think};
 use crate::pve_common::{self as common, arg_error, granted, list};
-use crate::pve_sdn::{self as sdn, Allow, Kind, Transaction, Values, Write};
+use crate::pve_sdn::{
+    self as sdn, APPLYING, How, Kind, NOTES, Transaction, Values, Write, api_name, held, named,
+};
 use crate::{Def, Side};
 use plan::{Fact, Facts, Key, Module, Outcome, Plan, Refusal};
 use pve::keys::PveKey;
 use serde_json::{Map, Value, json};
-use spec::shared::{EXPECT_PLAN, RETURNS, RETURNS_WRITING};
+use spec::shared::{RETURNS, RETURNS_WRITING};
 use spec::{ArgError, Args, Kind as T, ModuleSpec, Opt, Ret};
 use std::collections::BTreeSet;
 
@@ -18,39 +19,6 @@ pub const DEF: Def = Def {
     side: Side::Pve,
     make,
 };
-
-/// Options of pve_zone and pve_vnet that say how changes are applied.
-pub const APPLYING: &[Opt] = &[
-    Opt::bool(
-        "apply",
-        "Apply the change on the nodes. With V(false) it is only stored and left to a later task, which needs O(allow_pending).",
-    )
-    .default("true"),
-    Opt::raw(
-        "allow_pending",
-        "Other SDN changes that wait to be applied and may be applied along: a list of ids, or V(true) for all. Applying is for all changes at once, so without this the task is refused when there are any.",
-    ),
-    Opt::bool(
-        "break_lock",
-        "Take away the SDN lock of somebody else first (Proxmox VE 9). Only when its holder is dead.",
-    )
-    .default("false"),
-    Opt::int(
-        "timeout",
-        "Seconds to wait for somebody's SDN lock, and for the nodes to have applied the change.",
-    )
-    .default("60")
-    .range(0, 86_400),
-    PLAN_ONLY,
-    EXPECT_PLAN,
-];
-
-/// Notes of both modules.
-pub const NOTES: &[&str] = &[
-    "Applying SDN changes is for the whole cluster: what others left pending would be applied along. The task is refused then, unless O(allow_pending) names it.",
-    "Nobody can see whether the SDN lock is held, also not in check mode; it is waited for when a change is made.",
-    "A change needs the privilege SDN.Allocate on C(/sdn) and on the path of the zone or vnet.",
-];
 
 const OPTIONS: &[Opt] = &[
     Opt::str(
@@ -202,54 +170,6 @@ pub struct Zone {
     unset: Vec<String>,
     /// How it is applied.
     how: How,
-}
-
-/// How changes are applied.
-#[derive(Clone, Debug)]
-pub struct How {
-    /// Whether they are.
-    pub apply: bool,
-    /// What may be applied along.
-    pub allow: Allow,
-    /// Take somebody's lock away.
-    pub break_lock: bool,
-    /// Seconds.
-    pub timeout_s: u64,
-}
-
-impl How {
-    /// From coerced arguments.
-    pub fn from_args(args: &Args, errors: &mut Vec<ArgError>) -> How {
-        let allow = Allow::from_value(args.get("allow_pending")).unwrap_or_else(|e| {
-            errors.push(arg_error("allow_pending", None, e));
-            Allow::All
-        });
-        How {
-            apply: args.bool("apply").unwrap_or(true),
-            allow,
-            break_lock: args.flag("break_lock"),
-            timeout_s: args
-                .int("timeout")
-                .and_then(|t| u64::try_from(t).ok())
-                .unwrap_or(60),
-        }
-    }
-}
-
-/// The API's name of an option.
-pub fn api_name(option: &str) -> String {
-    option.replace('_', "-")
-}
-
-/// The options that were given, by their API names.
-pub fn named(kind: Kind, get: impl Fn(&str) -> Option<Value>) -> Values {
-    kind.options()
-        .filter(|n| *n != kind.word())
-        .filter_map(|n| {
-            let text = pve::config::text_of(&get(&n.replace('-', "_"))?)?;
-            Some((n.to_owned(), sdn::canonical(kind, n, &text)))
-        })
-        .collect()
 }
 
 fn make(args: &Args) -> Result<Box<dyn Module>, Vec<ArgError>> {
@@ -592,13 +512,4 @@ impl Zone {
     fn config(&self, facts: &Facts) -> Value {
         sdn::show(Kind::Zone, self.found(facts).as_ref())
     }
-}
-
-/// Keys that no two tasks of a check run may plan at once: the lists are changed as wholes.
-pub fn held() -> Vec<Key> {
-    vec![
-        PveKey::SdnZones.key(),
-        PveKey::SdnVnets.key(),
-        PveKey::SdnPending.key(),
-    ]
 }
