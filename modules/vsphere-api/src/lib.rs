@@ -9,6 +9,7 @@ pub mod error;
 mod inventory;
 mod journal;
 mod live;
+mod machines;
 mod place;
 mod read;
 mod session;

@@ -4,24 +4,13 @@ use crate::collect::{Found, Spec, moid_of, refs};
 use crate::error::CallError;
 use crate::live::Live;
 use crate::place::{self, Tree};
-use crate::soap::Call;
 use plan::{ErrorKind, Fact, Failure};
 use serde_json::{Map, Value, json};
-use vsphere::keys::{VcKey, VmBy};
+use vsphere::keys::VcKey;
 use vsphere::networks;
-use vsphere::path::{decode_name, same_name};
+use vsphere::path::decode_name;
 use vsphere::value::{at, flag, int, list, moid, moid_at, text, wsdl_ref};
-use vsphere::vm::{self, PATHS, Place, STATE_PATHS};
-
-/// What one machine's name list needs.
-const NAME_PATHS: &[&str] = &[
-    "name",
-    "parent",
-    "parentVApp",
-    "config.uuid",
-    "config.instanceUuid",
-    "config.template",
-];
+use vsphere::vm::{self, STATE_PATHS};
 
 impl Live {
     /// Reads one key.
@@ -156,245 +145,6 @@ impl Live {
                 ))
             }
         }
-    }
-
-    /// Names of all machines: read once per run, together with the tree if that was not read yet.
-    pub(crate) fn names(&mut self) -> Result<Vec<Value>, Failure> {
-        if self.names.is_none() {
-            let mut specs = vec![Spec::new("VirtualMachine", NAME_PATHS)];
-            let with_tree = self.tree.is_none();
-            if with_tree {
-                specs.extend(place::specs());
-            }
-            let mut tree = Tree::default();
-            let mut vms: Vec<(Found, Value)> = vec![];
-            self.session()?
-                .collect(None, &specs, &mut |f| {
-                    let t = f.tree();
-                    if f.ty == "VirtualMachine" {
-                        vms.push((f, t));
-                    } else {
-                        tree.add(&f, &t);
-                    }
-                    Ok(())
-                })
-                .map_err(|e| e.failure("read the names of the machines"))?;
-            if with_tree {
-                self.tree = Some(tree);
-            }
-            let mut out = vec![];
-            for (f, t) in vms {
-                let place = self.place(&t)?;
-                out.push(json!({
-                    "moid": f.moid,
-                    "name": decode_name(text(&t, "name").unwrap_or("")),
-                    "raw_name": text(&t, "name"),
-                    "uuid": text(&t, "config.uuid"),
-                    "instance_uuid": text(&t, "config.instanceUuid"),
-                    "template": flag(&t, "config.template"),
-                    "path": place.path,
-                    "datacenter": place.datacenter,
-                }));
-            }
-            self.names = Some(out);
-        }
-        Ok(self.names.clone().unwrap_or_default())
-    }
-
-    /// The folder of a machine that is in a vApp: that of the outermost vApp.
-    fn vapp_folder(&mut self, vapp: &str) -> Result<Option<String>, Failure> {
-        let mut at = vapp.to_owned();
-        for _ in 0..32 {
-            if let Some(f) = self.vapps.get(&at) {
-                return Ok(f.clone());
-            }
-            let spec = Spec::new("VirtualApp", &["parentFolder", "parent"]);
-            let found = match self.session()?.objects(&[format!("VirtualApp:{at}")], spec) {
-                Ok(f) => f,
-                Err(e) if e.fault().is_some() => vec![],
-                Err(e) => return Err(e.failure(&format!("read vApp {at}"))),
-            };
-            let t = found.first().map(Found::tree).unwrap_or_default();
-            if let Some(folder) = moid_of(&t, "parentFolder") {
-                self.vapps.insert(vapp.to_owned(), Some(folder.clone()));
-                return Ok(Some(folder));
-            }
-            match moid_of(&t, "parent") {
-                Some(p) => at = p,
-                None => break,
-            }
-        }
-        self.vapps.insert(vapp.to_owned(), None);
-        Ok(None)
-    }
-
-    /// Where a machine is.
-    pub(crate) fn place(&mut self, props: &Value) -> Result<Place, Failure> {
-        let mut folder = moid_of(props, "parent");
-        if folder.is_none()
-            && let Some(v) = moid_of(props, "parentVApp")
-        {
-            folder = self.vapp_folder(&v)?;
-        }
-        if self.tree.is_none() {
-            self.tree()?;
-        }
-        let empty = Tree::default();
-        let tree = self.tree.as_ref().unwrap_or(&empty);
-        let host = moid_at(props, "runtime.host");
-        let compute = host
-            .and_then(|h| tree.get(h))
-            .and_then(|n| n.parent.clone());
-        let up = folder.as_deref().or(host);
-        Ok(Place {
-            path: folder.as_deref().map(|f| tree.path(f)).unwrap_or_default(),
-            datacenter: up.map_or(Value::Null, |m| tree.datacenter(m)),
-            host: tree.named(host),
-            cluster: tree.named(compute.as_deref()),
-        })
-    }
-
-    fn vm(&mut self, by: &VmBy, datacenter: Option<&str>) -> Result<Fact, Failure> {
-        let dc = datacenter.map(|d| self.datacenter(d)).transpose()?;
-        let inside = |v: &Value| {
-            dc.as_deref()
-                .is_none_or(|d| text(v, "datacenter.moid") == Some(d))
-        };
-        let moid = match by {
-            VmBy::Moid(m) => m.clone(),
-            VmBy::Uuid(u) | VmBy::InstanceUuid(u) => {
-                let instance = matches!(by, VmBy::InstanceUuid(_));
-                let mut found = self.by_uuid(u, instance, dc.as_deref())?;
-                match (found.pop(), found.is_empty()) {
-                    (None, _) => return Ok(Fact::Absent),
-                    (Some(m), true) => m,
-                    (Some(m), false) => {
-                        found.push(m);
-                        let all: Vec<Value> = self
-                            .names()?
-                            .into_iter()
-                            .filter(|n| {
-                                text(n, "moid").is_some_and(|m| found.iter().any(|f| f == m))
-                            })
-                            .collect();
-                        return Err(ambiguous(&format!("uuid {u}"), &all));
-                    }
-                }
-            }
-            VmBy::Name(name) => {
-                let all: Vec<Value> = self
-                    .names()?
-                    .into_iter()
-                    .filter(|n| {
-                        inside(n) && text(n, "raw_name").is_some_and(|r| same_name(r, name))
-                    })
-                    .collect();
-                match all.as_slice() {
-                    [] => return Ok(Fact::Absent),
-                    [one] => text(one, "moid").unwrap_or("").to_owned(),
-                    several => return Err(ambiguous(&format!("name {name}"), several)),
-                }
-            }
-        };
-        // A machine can vanish between its listing and its reading, and a task between the machine's and its own.
-        let spec = Spec::new("VirtualMachine", PATHS);
-        let found = match self
-            .session()?
-            .objects(&[format!("VirtualMachine:{moid}")], spec)
-        {
-            Ok(f) => f.into_iter().next(),
-            Err(e) if e.is("ManagedObjectNotFound") => None,
-            Err(e) => return Err(e.failure(&format!("read machine {moid}"))),
-        };
-        let Some(f) = found else {
-            return Ok(Fact::Absent);
-        };
-        let props = f.tree();
-        if hidden(&f) {
-            return Ok(Fact::Unreadable(format!(
-                "machine {moid} may not be read: System.Read is missing on it"
-            )));
-        }
-        let tasks = self.running(&vm::recent_tasks(&props))?;
-        let fact = self.fact(&f, &props, json!(tasks))?;
-        if !inside(&fact) {
-            return Ok(Fact::Absent);
-        }
-        Ok(Fact::Known(fact))
-    }
-
-    fn fact(&mut self, f: &Found, props: &Value, tasks: Value) -> Result<Value, Failure> {
-        let place = self.place(props)?;
-        let unreadable: Vec<String> = f.missing.iter().map(|(p, _)| p.clone()).collect();
-        Ok(vm::fact(&f.moid, props, &place, tasks, &unreadable))
-    }
-
-    fn by_uuid(
-        &mut self,
-        uuid: &str,
-        instance: bool,
-        dc: Option<&str>,
-    ) -> Result<Vec<String>, Failure> {
-        let index = self.session()?.manager("searchIndex")?;
-        let mut params = vec![
-            ("uuid".to_owned(), json!(uuid)),
-            ("vmSearch".to_owned(), json!(true)),
-            ("instanceUuid".to_owned(), json!(instance)),
-        ];
-        if let Some(d) = dc {
-            params.push(("datacenter".to_owned(), json!(format!("Datacenter:{d}"))));
-        }
-        let call = Call {
-            this: &index,
-            method: "FindAllByUuid",
-            params: &params,
-            shown: None,
-            long: false,
-        };
-        let found = self
-            .session()?
-            .patiently(&call)
-            .map_err(|e| e.failure(&format!("find uuid {uuid}")))?;
-        Ok(found
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .map(|r| moid(r).to_owned())
-            .collect())
-    }
-
-    fn vms(&mut self, datacenter: Option<&str>) -> Result<Vec<Value>, Failure> {
-        let dc = datacenter.map(|d| self.datacenter(d)).transpose()?;
-        let mut specs = vec![Spec::new("VirtualMachine", PATHS)];
-        let with_tree = self.tree.is_none();
-        if with_tree {
-            specs.extend(place::specs());
-        }
-        let mut tree = Tree::default();
-        let mut vms: Vec<(Found, Value)> = vec![];
-        let container = dc.map(|d| format!("Datacenter:{d}"));
-        self.session()?
-            .collect(container.as_deref(), &specs, &mut |f| {
-                let t = f.tree();
-                if f.ty == "VirtualMachine" {
-                    let mut light = f;
-                    light.props.clear();
-                    vms.push((light, t));
-                } else {
-                    tree.add(&f, &t);
-                }
-                Ok(())
-            })
-            .map_err(|e| e.failure("read the machines"))?;
-        if with_tree {
-            self.tree = Some(tree);
-        }
-        let mut out = vec![];
-        for (f, t) in vms {
-            out.push(self.fact(&f, &t, Value::Null)?);
-        }
-        Ok(out)
     }
 
     fn networks(&mut self, datacenter: Option<&str>) -> Result<Value, Failure> {
@@ -607,7 +357,7 @@ fn known_type(ty: &str) -> Result<&'static str, Failure> {
 }
 
 /// Nothing of it may be read.
-fn hidden(f: &Found) -> bool {
+pub(crate) fn hidden(f: &Found) -> bool {
     f.props.is_empty() && f.missing.iter().any(|(_, t)| t == "NoPermission")
 }
 
@@ -620,29 +370,6 @@ fn readable(f: &Found, tree: Value, make: impl FnOnce(&Value) -> Value) -> Fact 
     } else {
         Fact::Known(make(&tree))
     }
-}
-
-fn ambiguous(by: &str, all: &[Value]) -> Failure {
-    let l: Vec<String> = all
-        .iter()
-        .map(|n| {
-            format!(
-                "{} in {} (uuid {})",
-                text(n, "moid").unwrap_or("?"),
-                text(n, "path").unwrap_or("?"),
-                text(n, "uuid").unwrap_or("unknown")
-            )
-        })
-        .collect();
-    Failure::new(
-        ErrorKind::Refused,
-        format!(
-            "unable to choose a machine by {by}: {} match: {}; give moid or datacenter",
-            all.len(),
-            l.join(", ")
-        ),
-    )
-    .with("matches", all.to_vec())
 }
 
 fn bare(t: &Value, path: &str) -> Vec<String> {
