@@ -75,17 +75,26 @@ impl Session {
         specs: &[Spec],
         sink: &mut Sink<'_>,
     ) -> Result<(), CallError> {
+        self.collect_in_turn(container, &[specs], sink)
+    }
+
+    /// The same with one view and several retrievals, one after the other: what comes later can build on what came first.
+    pub(crate) fn collect_in_turn(
+        &mut self,
+        container: Option<&str>,
+        turns: &[&[Spec]],
+        sink: &mut Sink<'_>,
+    ) -> Result<(), CallError> {
         let root = match container {
             Some(c) => c.to_owned(),
             None => self.manager("rootFolder").map_err(CallError::Other)?,
         };
-        let mut types: Vec<&str> = specs.iter().map(|s| s.ty).collect();
-        types.dedup();
+        let types: Vec<&str> = turns.iter().flat_map(|s| s.iter()).map(|s| s.ty).collect();
         let mut done: HashSet<String> = HashSet::new();
         let mut tries = 0;
         let mut again = 0;
         loop {
-            match self.collect_once(&root, &types, specs, &mut done, sink) {
+            match self.collect_once(&root, &types, turns, &mut done, sink) {
                 Ok(()) => return Ok(()),
                 Err(e) if e.is("ManagedObjectNotFound") && again + 1 < VANISHED_TRIES => again += 1,
                 // A view dies with its session, so the whole is done again after signing in.
@@ -106,7 +115,7 @@ impl Session {
         &mut self,
         root: &str,
         types: &[&str],
-        specs: &[Spec],
+        turns: &[&[Spec]],
         done: &mut HashSet<String>,
         sink: &mut Sink<'_>,
     ) -> Result<(), CallError> {
@@ -129,11 +138,10 @@ impl Session {
             "obj": view, "skip": true,
             "selectSet": [{"_type": "TraversalSpec", "name": "view", "type": "ContainerView", "path": "view", "skip": false}],
         }]);
-        let read = self.pages(
-            json!([{"propSet": prop_set(specs), "objectSet": object_set}]),
-            done,
-            sink,
-        );
+        let read = turns.iter().try_for_each(|specs| {
+            let set = json!([{"propSet": prop_set(specs), "objectSet": object_set}]);
+            self.pages(set, done, sink)
+        });
         let destroy = Call {
             this: &view,
             method: "DestroyView",

@@ -3,6 +3,7 @@
 use crate::collect::{Found, Spec, moid_of};
 use crate::connection::Connection;
 use crate::live::Live;
+use crate::place::{self, Tree};
 use plan::{ErrorKind, Failure};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
@@ -146,10 +147,17 @@ pub fn inventory(
     }];
     let needs_tree =
         options.gather_path || options.gather_compute_objects || !options.search_paths.is_empty();
-    let tree = if needs_tree {
-        live.tree()?
+    // Search paths are looked up in the tree; without any, tree and machines come in turn from one view.
+    let mut tree = if options.search_paths.is_empty() {
+        Tree::default()
     } else {
-        Default::default()
+        live.tree()?
+    };
+    let tree_specs = place::specs();
+    let turns: &[&[Spec]] = if needs_tree && options.search_paths.is_empty() {
+        &[&tree_specs, &specs]
+    } else {
+        &[&specs]
     };
     let fields = if asks("customValue") {
         Some(live.custom_fields()?)
@@ -185,7 +193,11 @@ pub fn inventory(
         // Machines in vApps need one more query each vApp, which cannot be sent while the stream is read.
         let mut later: Vec<(Map<String, Value>, Value)> = vec![];
         live.session()?
-            .collect(c.as_deref(), &specs, &mut |f| {
+            .collect_in_turn(c.as_deref(), turns, &mut |f| {
+                if f.ty != "VirtualMachine" {
+                    tree.add(&f, &f.tree());
+                    return Ok(());
+                }
                 if !seen.insert(f.moid.clone()) {
                     return Ok(());
                 }
@@ -216,6 +228,9 @@ pub fn inventory(
                 written(emit(&mut w, &mut emitted, &vars))
             })
             .map_err(|e| e.failure("read the machines"))?;
+        if needs_tree && live.tree.is_none() {
+            live.tree = Some(tree.clone());
+        }
         for (mut vars, props) in later {
             let place = live.place(&props)?;
             vars.insert(
@@ -244,7 +259,7 @@ fn emit(w: &mut impl Write, emitted: &mut usize, vars: &Map<String, Value>) -> s
 }
 
 /// `{name, moid}`, empty strings where there is none, as the peer has it.
-fn named(tree: &crate::place::Tree, moid: Option<&str>) -> Value {
+fn named(tree: &Tree, moid: Option<&str>) -> Value {
     match moid.and_then(|m| tree.get(m).map(|n| (m, n))) {
         Some((m, n)) => json!({"name": n.name, "moid": m}),
         None => json!({"name": "", "moid": ""}),
