@@ -18,6 +18,8 @@ use vsphere::value::{int, text, wsdl_ref};
 /// Polling starts at this pace and slows down to the other (DESIGN.md section 7).
 const POLL_FIRST: Duration = Duration::from_millis(100);
 const POLL_LAST: Duration = Duration::from_secs(2);
+/// So long a server may be out of reach while a task of its runs.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A vCenter or a standalone host, one session per run, opened at the first read.
 pub struct Live {
@@ -113,8 +115,24 @@ impl Live {
         let mut pace = Pace::new();
         let key = VcKey::Task(task.to_owned());
         let mut percent = None;
+        let mut heard = Instant::now();
         loop {
-            let info = match self.read_key(&key)? {
+            let fact = match self.read_key(&key) {
+                Ok(f) => {
+                    heard = Instant::now();
+                    f
+                }
+                // The task goes on without us: a server that restarts is waited for a while.
+                Err(f) if f.kind == ErrorKind::Unreachable && heard.elapsed() < PATIENCE => {
+                    pace.wait(POLL_LAST);
+                    continue;
+                }
+                Err(mut f) => {
+                    f.msg = format!("{}; task {task} may still be running", f.msg);
+                    return Err(f.with("task", task));
+                }
+            };
+            let info = match fact {
                 Fact::Known(v) => v,
                 Fact::Absent => {
                     return Err(Failure::new(ErrorKind::TaskFailed, format!("unable to {what}: the server has forgotten task {task} before its end was seen")).with("task", task));
@@ -159,11 +177,11 @@ impl Live {
         }
     }
 
-    /// True once the value at `pointer` is `equals`, or once the object is gone.
+    /// True once the value at `pointer` is `equals`; a null means that the object is to be gone.
     fn reached(&mut self, key: &Key, pointer: &str, equals: &Value) -> Result<bool, Failure> {
         Ok(match self.read(key)? {
             Fact::Known(v) => v.pointer(pointer) == Some(equals),
-            Fact::Absent => true,
+            Fact::Absent => equals.is_null(),
             Fact::Unreadable(_) => false,
         })
     }

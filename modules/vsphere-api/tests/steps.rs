@@ -165,3 +165,38 @@ fn a_guard_looks_first_and_shutdown_is_polled() {
     assert!(!live.send(&forced, &[]).unwrap().done);
     assert!(!lab.methods().iter().any(|m| m == "PowerOffVM_Task"));
 }
+
+/// A machine that is gone has not been powered off: the step is sent, and says so.
+#[test]
+fn a_guard_is_not_reached_by_what_is_gone() {
+    let lab = Lab::start(estate(json!({})));
+    let mut live = lab.live();
+    let off = Step::new(
+        Request::new("PowerOffVM_Task", "VirtualMachine:vm-9999"),
+        "force",
+    )
+    .guard(Guard::UnlessWithin {
+        key: VcKey::VmState("vm-9999".into()).key(),
+        pointer: "/power".into(),
+        equals: json!("poweredOff"),
+        reached: "powered off".into(),
+        seconds: 0,
+    });
+    assert_eq!(live.send(&off, &[]).unwrap_err().kind, ErrorKind::NotFound);
+}
+
+/// The connection breaks while a task runs: it is waited for all the same, and not started twice.
+#[test]
+fn a_task_is_awaited_through_a_broken_connection() {
+    let lab = Lab::start(estate(json!({"relocate_min_ms": 1500})));
+    let mut live = lab.live();
+    known(&mut live, VcKey::About);
+    // More in a row than a read's own tries.
+    for nth in 2..7 {
+        lab.fault(
+            json!({"side": "vcenter", "method": "RetrievePropertiesEx", "nth": nth, "do": "drop"}),
+        );
+    }
+    live.send(&relocate("vm-101", 60), &[]).unwrap();
+    assert_eq!(lab.count("writes"), 1);
+}

@@ -73,6 +73,11 @@ fn machine(vm: &Value, c: &mut List) {
         },
         _ => {}
     }
+    if let Some(v @ ("guestToolsNeedUpgrade" | "guestToolsTooOld" | "guestToolsSupportedOld")) =
+        text(vm, "tools.version")
+    {
+        c.warning("tools_old", format!("VMware Tools are old ({v}): a shutdown from outside may not be heard; update or remove them"));
+    }
     if let Some(q) = text(vm, "question.text") {
         c.blocker(
             "question",
@@ -484,6 +489,11 @@ mod tests {
                 "/tools",
                 json!({"running": "guestToolsNotRunning"}),
                 "tools_not_running",
+            ),
+            (
+                "/tools",
+                json!({"running": "guestToolsRunning", "version": "guestToolsTooOld"}),
+                "tools_old",
             ),
             ("/template", json!(true), "template"),
             (
