@@ -2,4 +2,7 @@
 
 mod support;
 
+mod chain;
 mod nic;
+mod sdn;
+mod shell;
