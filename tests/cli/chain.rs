@@ -105,7 +105,7 @@ fn a_whole_removal_is_planned_in_one_check_run() {
     );
     let w = lab.world();
     assert_eq!(w["pve"]["guests"], json!([]));
-    assert_eq!(w["pve"]["sdn"]["zones"], json!([]));
+    assert_eq!(w["pve"]["sdn"]["running"]["zones"], json!({}));
 }
 
 #[test]

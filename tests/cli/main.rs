@@ -3,6 +3,8 @@
 mod support;
 
 mod chain;
+mod faults;
 mod nic;
 mod sdn;
+mod secrets;
 mod shell;

@@ -15,18 +15,17 @@ fn a_guest_is_created_changed_and_removed() {
         "net": {"net0": "virtio,bridge=vmbr0,tag=10"}, "scsi": {"scsi0": "data:1"}, "tags": ["beta", "alpha"],
         "description": "two lines\nand ümlauts",
     });
-    let t = triple(&lab, "pve_vm_shell", args);
-    assert!(t.apply.changed());
+    let t = triple(&lab, "pve_vm_shell", args).changed();
     assert_eq!(t.apply["vmid"], 120);
     let c = config(&lab, 120);
     assert!(c["net0"].as_str().unwrap().contains("tag=10"), "{c}");
     assert!(c["scsi0"].as_str().unwrap().starts_with("data:"), "{c}");
-    let t = triple(
+    triple(
         &lab,
         "pve_vm_shell",
         json!({"vmid": 120, "memory": 4096, "net": {"net0": "virtio,bridge=vmbr1"}}),
-    );
-    assert!(t.apply.changed());
+    )
+    .changed();
     let after = config(&lab, 120);
     assert!(
         after["net0"].as_str().unwrap().contains("tag=10"),
@@ -42,15 +41,12 @@ fn a_guest_is_created_changed_and_removed() {
             .to_owned()
     };
     assert_eq!(mac(&c), mac(&after));
-    assert!(
-        triple(
-            &lab,
-            "pve_vm_shell",
-            json!({"vmid": 120, "state": "absent"})
-        )
-        .apply
-        .changed()
-    );
+    triple(
+        &lab,
+        "pve_vm_shell",
+        json!({"vmid": 120, "state": "absent"}),
+    )
+    .changed();
     assert!(lab.guest(120).is_none());
 }
 
@@ -62,16 +58,15 @@ fn power_states() {
             "pve_vm_shell",
             json!({"vmid": 100, "state": state, "force": true, "timeout": 20}),
         );
-        let t = triple_with(&lab, &call);
-        assert!(t.apply.changed(), "{state}");
+        let t = triple_with(&lab, &call).changed();
         assert_eq!(t.check["status"], t.apply["status"], "{state}");
     }
-    let t = triple(
+    triple(
         &lab,
         "pve_vm_shell",
         json!({"vmid": 100, "state": "template"}),
-    );
-    assert!(t.apply.changed());
+    )
+    .changed();
 }
 
 #[test]
@@ -81,13 +76,13 @@ fn a_clone_is_made_once_and_takes_the_other_options() {
         &lab,
         "pve_vm_shell",
         json!({"vmid": 100, "scsi": {"scsi0": "data:1"}}),
-    );
-    let t = triple(
+    )
+    .changed();
+    triple(
         &lab,
         "pve_vm_shell",
         json!({"clone": "web", "vmid": 100, "newid": 201, "name": "copy", "memory": 4096, "full": true}),
-    );
-    assert!(t.apply.changed());
+    ).changed();
     assert_eq!(
         config(&lab, 201)["memory"].to_string().trim_matches('"'),
         "4096"

@@ -11,13 +11,35 @@ pub struct Triple {
     pub again: Done,
 }
 
+impl Triple {
+    /// It must have changed something, and have announced it.
+    #[track_caller]
+    pub fn changed(self) -> Triple {
+        if !self.apply.changed() {
+            self.apply.fail("it should have changed something");
+        }
+        self
+    }
+
+    /// It must have found all as it is wanted.
+    #[track_caller]
+    pub fn unchanged(self) -> Triple {
+        if self.apply.changed() || self.apply.is_failed() {
+            self.apply.fail("it should have changed nothing");
+        }
+        self
+    }
+}
+
 /// Runs a module three times and compares. A failure in check mode must be the same failure in earnest, without a write.
+#[must_use = "say .changed() or .unchanged(): three equal failures agree too"]
 #[track_caller]
 pub fn triple(lab: &Lab, module: &str, args: Value) -> Triple {
     triple_with(lab, &lab.call(module, args))
 }
 
 /// The same with a call that has been prepared.
+#[must_use = "say .changed() or .unchanged(): three equal failures agree too"]
 #[track_caller]
 pub fn triple_with(lab: &Lab, call: &Call) -> Triple {
     let (writes, files) = (lab.writes(), lab.files());

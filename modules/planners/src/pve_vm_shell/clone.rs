@@ -139,8 +139,9 @@ impl Shell {
         if config.contains_key("meta") {
             config.insert("meta".into(), json!(SERVER));
         }
-        if let Some(s) = config.get("smbios1").map(text)
-            && let Ok(mut p) = pve::parse("smbios1", &s)
+        // A clone gets a uuid, also of a source that has none. Source: qemu-server API2/Qemu.pm, `clone_vm`.
+        let smbios = config.get("smbios1").map(text).unwrap_or_default();
+        if let Ok(mut p) = pve::parse("smbios1", &smbios)
             && p.set("uuid", SERVER).is_ok()
         {
             config.insert("smbios1".into(), json!(p.print()));

@@ -18,6 +18,7 @@ pub fn register(r: &mut Router) {
     r.add("GET", "/cluster/ha/resources/{sid}", ha_show);
     r.add("PUT", "/cluster/ha/resources/{sid}", ha_update);
     r.add("DELETE", "/cluster/ha/resources/{sid}", ha_delete);
+    r.add("GET", "/cluster/replication", replication);
     r.add("GET", "/pools", pools);
     r.add("POST", "/pools", pool_add);
     r.add("PUT", "/pools", pool_update);
@@ -209,6 +210,17 @@ fn ha_list(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
                 .is_none_or(|k| s.starts_with(&format!("{k}:")))
         })
         .map(|(s, p)| ha_view(s, p))
+        .collect())
+}
+
+/// Jobs of guests that the caller may see. Source: pve-manager PVE/API2/ReplicationConfig.pm, `index`.
+fn replication(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
+    let st = lab.st();
+    Ok(st
+        .replication
+        .iter()
+        .filter(|j| st.may(&call.auth, &format!("/vms/{}", j["guest"]), &["VM.Audit"]))
+        .cloned()
         .collect())
 }
 
@@ -456,6 +468,7 @@ fn pool_delete(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
 /// Takes options and HA resources of a world. Errors: what is wrong in it.
 pub fn load(st: &mut State, world: &Value) -> Result<(), String> {
     st.options = world["options"].as_object().cloned().unwrap_or_default();
+    st.replication = world["replication"].as_array().cloned().unwrap_or_default();
     for (sid, props) in world["ha"].as_object().into_iter().flatten() {
         st.ha
             .insert(sid.clone(), props.as_object().cloned().unwrap_or_default());

@@ -191,6 +191,8 @@ pub struct State {
     pub options: Map<String, Value>,
     /// HA resources: sid to its properties.
     pub ha: BTreeMap<String, Map<String, Value>>,
+    /// Replication jobs as `/cluster/replication` lists them.
+    pub replication: Vec<Value>,
     /// Durations and rates.
     pub timing: Timing,
 }
@@ -349,6 +351,7 @@ impl Site for Pve {
             "sdn": sdn::dump(&st),
             "access": access::dump(&st),
             "ha": st.ha,
+            "replication": st.replication,
             "tasks": tasks,
         })
     }

@@ -5,7 +5,7 @@ use super::read::own_volumes;
 use super::work::{self, FileLock, Work};
 use super::{disks, load_guest, volume_owner};
 use crate::pve::storage;
-use crate::pve::{Call, Lab, PveError};
+use crate::pve::{Call, Lab, PveError, State};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -23,6 +23,12 @@ pub fn destroy(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
     if !purge && lab.st().ha.contains_key(&format!("vm:{vmid}")) {
         return Err(PveError::die(format!(
             "unable to remove VM {vmid} - used in HA resources and purge parameter not set."
+        )));
+    }
+    // Source: qemu-server API2/Qemu.pm `destroy_vm`, pve-guest-common ReplicationConfig.pm `check_for_existing_jobs`.
+    if !purge && let Some(job) = replicated(&lab.st(), vmid) {
+        return Err(PveError::die(format!(
+            "There is a replication job '{job}' for guest '{vmid}' - Please remove that first."
         )));
     }
     if g.run.is_some() {
@@ -49,12 +55,19 @@ pub fn destroy(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
         let mut st = work.lab.st();
         if purge {
             st.ha.remove(&format!("vm:{vmid}"));
+            st.replication.retain(|j| j["guest"] != vmid);
         }
         st.guests.remove(&vmid);
         st.forget_guest(vmid);
         Ok(())
     });
     Ok(json!(upid))
+}
+
+/// The first replication job of the guest.
+fn replicated(st: &State, vmid: u32) -> Option<String> {
+    let job = st.replication.iter().find(|j| j["guest"] == vmid)?;
+    Some(job["id"].as_str().unwrap_or_default().to_owned())
 }
 
 /// Destroys the volumes that the guest owns and names; with `unreferenced` also those that nobody names.
