@@ -6,7 +6,10 @@ use serde_json::json;
 const NIC: &str = "/qemu/100/config$";
 
 fn nic(lab: &Lab) -> crate::support::Call<'_> {
-    lab.call("pve_nic", json!({"vmid": 100, "interface": "net0", "tag": 5}))
+    lab.call(
+        "pve_nic",
+        json!({"vmid": 100, "interface": "net0", "tag": 5}),
+    )
 }
 
 #[test]
@@ -26,14 +29,17 @@ fn c22_another_writer_between_read_and_write_leads_to_a_new_plan() {
     assert!(v["replanned"].is_array(), "{v:#}");
     let c = lab.guest(100).unwrap()["config"].clone();
     // Theirs is kept, ours is added.
-    assert_eq!(c["net0"], "virtio=BC:24:11:00:00:01,bridge=vmbr1,firewall=1,tag=5");
+    assert_eq!(
+        c["net0"],
+        "virtio=BC:24:11:00:00:01,bridge=vmbr1,firewall=1,tag=5"
+    );
     assert_eq!(c["memory"], "2048");
 }
 
 #[test]
 fn a_world_that_changes_again_and_again_is_a_conflict() {
     let lab = Lab::one_guest();
-    lab.fault(json!({"side": "pve", "path": NIC, "do": {"status": 500, "reason": "detected modified configuration - file changed by other user? Try again."}}));
+    lab.fault(json!({"side": "pve", "path": NIC, "do": {"status": 500, "reason": "checksum mismatch (file change by other user?)"}}));
     let d = nic(&lab).run().failed("conflict");
     assert_eq!(d["changed"], false);
     assert_eq!(d["replanned"].as_array().unwrap().len(), 3);
@@ -48,10 +54,22 @@ fn p44_a_privilege_that_is_missing_is_named_before_anything_is_written() {
     let lab = Lab::start(w);
     let mut args = json!({"vmid": 100, "interface": "net1", "bridge": "vmbr1", "api_token_id": "deploy@pve!ci"});
     for check in [true, false] {
-        let d = lab.call("pve_nic", args.clone()).check(check).run().failed("permission");
-        assert!(d.msg().contains("SDN.Use") && d.msg().contains("vmbr1"), "{}", d.msg());
+        let d = lab
+            .call("pve_nic", args.clone())
+            .check(check)
+            .run()
+            .failed("permission");
+        assert!(
+            d.msg().contains("SDN.Use") && d.msg().contains("vmbr1"),
+            "{}",
+            d.msg()
+        );
         // P46: the token is privilege-separated, and the message says so.
-        assert!(d.msg().contains("deploy@pve!ci") && d.msg().contains("separat"), "{}", d.msg());
+        assert!(
+            d.msg().contains("token ci") && d.msg().contains("separat"),
+            "{}",
+            d.msg()
+        );
     }
     assert_eq!(lab.writes(), 0);
     // The user may; by password it goes.
@@ -67,12 +85,28 @@ fn p46_a_token_without_rights_creates_nothing_over_what_it_cannot_see() {
     let lab = Lab::one_guest();
     let blind = |module: &str, args| lab.call(module, args).arg("api_token_id", "deploy@pve!ci");
     for check in [true, false] {
-        let d = blind("pve_vm_shell", json!({"vmid": 100, "name": "web", "node": "pve1"})).check(check).run();
+        let d = blind(
+            "pve_vm_shell",
+            json!({"vmid": 100, "name": "web", "node": "pve1"}),
+        )
+        .check(check)
+        .run();
         assert!(d.is_failed());
-        let d = blind("pve_nic", json!({"vmid": 100, "interface": "net1", "bridge": "vmbr0"})).check(check).run();
+        let d = blind(
+            "pve_nic",
+            json!({"vmid": 100, "interface": "net1", "bridge": "vmbr0"}),
+        )
+        .check(check)
+        .run();
         assert!(d.is_failed());
-        assert!(d.msg().contains("privilege") || d.msg().contains("missing"), "{}", d.msg());
-        let d = blind("pve_zone", json!({"zone": "z1", "type": "simple"})).check(check).run();
+        assert!(
+            d.msg().contains("privilege") || d.msg().contains("missing"),
+            "{}",
+            d.msg()
+        );
+        let d = blind("pve_zone", json!({"zone": "z1", "type": "simple"}))
+            .check(check)
+            .run();
         d.failed("permission");
     }
     assert_eq!(lab.writes(), 0);
@@ -81,12 +115,23 @@ fn p46_a_token_without_rights_creates_nothing_over_what_it_cannot_see() {
 #[test]
 fn wrong_password_and_wrong_token_are_auth() {
     let lab = Lab::one_guest();
-    nic(&lab).arg("api_token_secret", "00000000-0000-0000-0000-000000000000").run().failed("auth");
+    nic(&lab)
+        .arg("api_token_secret", "00000000-0000-0000-0000-000000000000")
+        .run()
+        .failed("auth");
     let mut args = lab.user("root@pam");
-    for (k, v) in [("api_password", json!("not-the-password")), ("vmid", json!(100)), ("interface", json!("net0")), ("tag", json!(5))] {
+    for (k, v) in [
+        ("api_password", json!("not-the-password")),
+        ("vmid", json!(100)),
+        ("interface", json!("net0")),
+        ("tag", json!(5)),
+    ] {
         args[k] = v;
     }
-    lab.bare("pve_nic", args).secret("not-the-password").run().failed("auth");
+    lab.bare("pve_nic", args)
+        .secret("not-the-password")
+        .run()
+        .failed("auth");
     assert_eq!(lab.writes(), 0);
 }
 
@@ -119,25 +164,43 @@ fn p13_a_task_that_ends_with_warnings_is_a_success_with_a_warning() {
         {"status": "stopped", "exitstatus": "WARNINGS: 1", "upid": "UPID:pve1:0:0:0:qmcreate:140:root@pam:", "type": "qmcreate", "id": "140", "node": "pve1", "user": "root@pam"}}}}));
     lab.set(json!({"timing": {"task_ms": 1500}}));
     let d = lab
-        .call("pve_vm_shell", json!({"vmid": 140, "name": "x", "node": "pve1", "scsi": {"scsi0": "data:1"}}))
+        .call(
+            "pve_vm_shell",
+            json!({"vmid": 140, "name": "x", "node": "pve1", "scsi": {"scsi0": "data:1"}}),
+        )
         .run()
         .ok();
     assert!(d.changed());
-    assert!(d.warnings().iter().any(|w| w.contains("WARNINGS: 1") || w.to_lowercase().contains("warning")), "{:?}", d.warnings());
+    assert!(
+        d.warnings()
+            .iter()
+            .any(|w| w.contains("WARNINGS: 1") || w.to_lowercase().contains("warning")),
+        "{:?}",
+        d.warnings()
+    );
 }
 
 #[test]
 fn p14_a_task_that_outlives_the_timeout_still_runs_and_the_next_run_joins_it() {
     let lab = Lab::start(worlds::small());
     lab.set(json!({"timing": {"kinds": {"qmcreate": 5000}}}));
-    let make = lab.call("pve_vm_shell", json!({"vmid": 140, "name": "x", "node": "pve1", "scsi": {"scsi0": "data:1"}}));
+    let make = lab.call(
+        "pve_vm_shell",
+        json!({"vmid": 140, "name": "x", "node": "pve1", "scsi": {"scsi0": "data:1"}}),
+    );
     let d = make.clone().arg("timeout", 1).run().failed("timeout");
-    assert!(d.msg().contains("still running") && d.msg().contains("UPID:"), "{}", d.msg());
+    assert!(
+        d.msg().contains("still running") && d.msg().contains("UPID:"),
+        "{}",
+        d.msg()
+    );
     assert_eq!(d["changed"], true);
     let seen = lab.log().len();
     let d = make.arg("timeout", 60).run().ok();
     assert!(
-        lab.requests_from(seen).iter().all(|r| !r.starts_with("POST")),
+        lab.requests_from(seen)
+            .iter()
+            .all(|r| !r.starts_with("POST")),
         "{:?}",
         lab.requests_from(seen)
     );
@@ -161,7 +224,11 @@ fn p48_a_lock_that_no_task_explains_is_refused_in_check_mode_too() {
     for check in [true, false] {
         let d = nic(&lab).check(check).run();
         assert!(d.is_failed());
-        assert!(d.msg().contains("backup") && d.msg().contains("qm unlock 100"), "{}", d.msg());
+        assert!(
+            d.msg().contains("backup") && d.msg().contains("qm unlock 100"),
+            "{}",
+            d.msg()
+        );
     }
     assert_eq!(lab.writes(), 0);
 }
@@ -170,7 +237,10 @@ fn p48_a_lock_that_no_task_explains_is_refused_in_check_mode_too() {
 fn a_lock_of_somebody_else_on_the_sdn_is_named_with_the_way_out() {
     let lab = Lab::start(worlds::small());
     lab.set(json!({"sdn_lock": true}));
-    let zone = lab.call("pve_zone", json!({"zone": "zvlan", "type": "vlan", "bridge": "vmbr0", "timeout": 2}));
+    let zone = lab.call(
+        "pve_zone",
+        json!({"zone": "zvlan", "type": "vlan", "bridge": "vmbr0", "timeout": 2}),
+    );
     let d = zone.run();
     assert!(d.is_failed());
     assert!(d.msg().contains("break_lock"), "{}", d.msg());
@@ -182,31 +252,78 @@ fn a_lock_of_somebody_else_on_the_sdn_is_named_with_the_way_out() {
 fn p18_p19_p52_the_guest_is_found_where_it_lives() {
     let mut w = worlds::one_guest();
     w["pve"]["guests"][0]["node"] = json!("pve2");
-    w["pve"]["guests"].as_array_mut().unwrap().push(json!({"vmid": 101, "node": "pve1", "type": "lxc", "config": {"hostname": "ct"}}));
-    w["pve"]["guests"].as_array_mut().unwrap().push(worlds::guest(102, "near"));
+    w["pve"]["guests"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"vmid": 101, "node": "pve1", "type": "lxc", "config": {"hostname": "ct"}}));
+    w["pve"]["guests"]
+        .as_array_mut()
+        .unwrap()
+        .push(worlds::guest(102, "near"));
     let lab = Lab::start(w);
     // P18: `node` only says where a new one is made.
-    let d = lab.call("pve_vm_shell", json!({"vmid": 100, "node": "pve1", "memory": 2048})).run().ok();
+    let d = lab
+        .call(
+            "pve_vm_shell",
+            json!({"vmid": 100, "node": "pve1", "memory": 2048}),
+        )
+        .run()
+        .ok();
     assert_eq!(d["node"], "pve2");
     // P19
-    let d = lab.call("pve_nic", json!({"vmid": 101, "interface": "net0", "bridge": "vmbr0"})).run();
-    assert!(d.is_failed() && d.msg().contains("container"), "{}", d.msg());
-    let d = lab.call("pve_vm_shell", json!({"vmid": 101, "name": "ct", "node": "pve1"})).run();
-    assert!(d.is_failed() && d.msg().contains("container"), "{}", d.msg());
+    let d = lab
+        .call(
+            "pve_nic",
+            json!({"vmid": 101, "interface": "net0", "bridge": "vmbr0"}),
+        )
+        .run();
+    assert!(
+        d.is_failed() && d.msg().contains("container"),
+        "{}",
+        d.msg()
+    );
+    let d = lab
+        .call(
+            "pve_vm_shell",
+            json!({"vmid": 101, "name": "ct", "node": "pve1"}),
+        )
+        .run();
+    assert!(
+        d.is_failed() && d.msg().contains("container"),
+        "{}",
+        d.msg()
+    );
     // P52: the other node is down.
     lab.set(json!({"node": "pve2", "online": false}));
-    assert!(lab.call("pve_nic", json!({"vmid": 102, "interface": "net0", "tag": 5})).run().ok().changed());
-    let d = lab.call("pve_vm_info", json!({})).run().ok();
-    assert_eq!(d["proxmox_vms"].as_array().map(Vec::len), Some(2), "{}", d.value);
+    assert!(
+        lab.call(
+            "pve_nic",
+            json!({"vmid": 102, "interface": "net0", "tag": 5})
+        )
+        .run()
+        .ok()
+        .changed()
+    );
+    let d = lab.call("pve_vm_info", json!({"type": "qemu"})).run().ok();
+    assert_eq!(
+        d["proxmox_vms"].as_array().map(Vec::len),
+        Some(2),
+        "{}",
+        d.value
+    );
 }
 
 #[test]
 fn p49_p50_an_id_that_somebody_takes_meanwhile_is_not_touched() {
     let lab = Lab::one_guest();
-    let exists = json!({"status": 500, "reason": "unable to create VM 101: config file already exists"});
+    let exists =
+        json!({"status": 500, "reason": "unable to create VM 101: config file already exists"});
     // By name: the next id is tried.
     lab.fault(json!({"side": "pve", "method": "POST", "path": "/nodes/pve1/qemu$", "nth": 1, "do": exists}));
-    let d = lab.call("pve_vm_shell", json!({"name": "auto", "node": "pve1"})).run().ok();
+    let d = lab
+        .call("pve_vm_shell", json!({"name": "auto", "node": "pve1"}))
+        .run()
+        .ok();
     assert!(d.changed());
     assert!(d["replanned"].is_array());
     // Nothing was deleted.
@@ -218,7 +335,13 @@ fn p49_p50_an_id_that_somebody_takes_meanwhile_is_not_touched() {
 fn c23_a_worker_that_does_not_start_is_a_failure_and_not_sent_again() {
     let lab = Lab::start(worlds::small());
     lab.fault(json!({"side": "pve", "method": "POST", "path": "/nodes/pve1/qemu$", "do": {"status": 500, "reason": "got no worker upid - start worker failed"}}));
-    let d = lab.call("pve_vm_shell", json!({"vmid": 140, "name": "x", "node": "pve1"})).run().failed("api");
+    let d = lab
+        .call(
+            "pve_vm_shell",
+            json!({"vmid": 140, "name": "x", "node": "pve1"}),
+        )
+        .run()
+        .failed("api");
     let posts = d.requests.iter().filter(|r| r["method"] == "POST").count();
     assert_eq!(posts, 1);
     assert!(d.msg().contains("start worker failed"), "{}", d.msg());

@@ -8,3 +8,4 @@ mod nic;
 mod sdn;
 mod secrets;
 mod shell;
+mod sweep;

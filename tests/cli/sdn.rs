@@ -57,7 +57,12 @@ fn vnets_are_made_changed_and_removed_with_one_lock_and_one_apply() {
     // C18: the token that came back with the lock stands in no output.
     for out in [&t.check, &t.apply, &t.again] {
         let shown = out.stdout.matches("\"lock-token\":").count();
-        assert_eq!(shown, out.stdout.matches("\"lock-token\":\"<lock token>\"").count());
+        assert_eq!(
+            shown,
+            out.stdout
+                .matches("\"lock-token\":\"<lock token>\"")
+                .count()
+        );
     }
     triple(
         &lab,

@@ -12,16 +12,37 @@ fn nic() -> Value {
 #[test]
 fn no_failure_shows_a_secret() {
     let lab = Lab::one_guest();
-    let faults = [
-        (json!({"status": 401, "reason": "authentication failure", "body": format!("you sent {TOKEN_SECRET} and {PASSWORD}")}), "auth"),
-        (json!({"status": 403, "reason": "Permission check failed (/vms/100, VM.Config.Network)"}), "permission"),
-        (json!({"status": 500, "reason": format!("oops {TOKEN_SECRET}"), "body": {"data": null, "message": format!("died at {PASSWORD}\n")}}), "api"),
-        (json!({"status": 200, "body": format!("<html>{PASSWORD}{TOKEN_SECRET}</html>")}), ""),
-        (json!({"status": 400, "reason": "Parameter verification failed.", "body": {"data": null, "message": "Parameter verification failed.\n", "errors": {"net1": format!("wrong: {TOKEN_SECRET}")}}}), "api"),
-        (json!("drop"), "unreachable"),
-    ];
-    for (who, sign_in) in [("token", lab.token()), ("password", lab.user("root@pam"))] {
-        for (act, kind) in &faults {
+    // A server that repeats what was sent to it.
+    let faults = |sent: &str| {
+        [
+            (
+                json!({"status": 401, "reason": "authentication failure", "body": format!("you sent {sent}")}),
+                "auth",
+            ),
+            (
+                json!({"status": 403, "reason": "Permission check failed (/vms/100, VM.Config.Network)"}),
+                "permission",
+            ),
+            (
+                json!({"status": 500, "reason": format!("oops {sent}"), "body": {"data": null, "message": format!("died at {sent}\n")}}),
+                "api",
+            ),
+            (
+                json!({"status": 200, "body": format!("<html>{sent}</html>")}),
+                "",
+            ),
+            (
+                json!({"status": 400, "reason": "Parameter verification failed.", "body": {"data": null, "message": "Parameter verification failed.\n", "errors": {"net1": format!("wrong: {sent}")}}}),
+                "api",
+            ),
+            (json!("drop"), "unreachable"),
+        ]
+    };
+    for (who, sign_in, sent) in [
+        ("token", lab.token(), TOKEN_SECRET),
+        ("password", lab.user("root@pam"), PASSWORD),
+    ] {
+        for (act, kind) in &faults(sent) {
             for nth in [1, 2, 4, 6] {
                 lab.no_faults();
                 // A read is tried three times.
@@ -61,7 +82,9 @@ fn wrong_arguments_are_not_repeated_with_their_secrets() {
         assert!(d.is_failed(), "{key}");
     }
     // A password that is a dictionary by mistake.
-    let d = Call::nowhere("pve_nic", base).arg("api_password", json!({"value": PASSWORD})).run();
+    let d = Call::nowhere("pve_nic", base)
+        .arg("api_password", json!({"value": PASSWORD}))
+        .run();
     assert!(d.is_failed());
 }
 
@@ -75,7 +98,11 @@ fn a_file_that_is_no_json_is_not_repeated() {
             .arg(f.path())
             .output()
             .unwrap();
-        let text = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+        let text = format!(
+            "{}{}",
+            String::from_utf8_lossy(&out.stdout),
+            String::from_utf8_lossy(&out.stderr)
+        );
         assert!(!text.contains(PASSWORD), "{text}");
         assert!(!out.status.success());
         let v: Value = serde_json::from_slice(&out.stdout).expect("a JSON result");
@@ -88,7 +115,12 @@ fn certificates_that_are_not_trusted_name_the_ways_out() {
     let lab = Lab::one_guest();
     let with = |changes: Value| {
         let mut a = lab.token();
-        for (k, v) in nic().as_object().unwrap().iter().chain(changes.as_object().unwrap()) {
+        for (k, v) in nic()
+            .as_object()
+            .unwrap()
+            .iter()
+            .chain(changes.as_object().unwrap())
+        {
             a[k] = v.clone();
         }
         lab.bare("pve_nic", a).check(true).run()
@@ -112,7 +144,11 @@ fn the_journal_has_every_request_and_no_secret() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("journal");
     let run = |module: &str, args: Value, user: bool| {
-        let mut all = if user { lab.user("root@pam") } else { lab.token() };
+        let mut all = if user {
+            lab.user("root@pam")
+        } else {
+            lab.token()
+        };
         for (k, v) in args.as_object().unwrap() {
             all[k] = v.clone();
         }
@@ -122,8 +158,16 @@ fn the_journal_has_every_request_and_no_secret() {
             .ok()
     };
     const CI: &str = "cloud-init-password-7";
-    run("pve_zone", json!({"zone": "zvlan", "type": "vlan", "bridge": "vmbr0"}), true);
-    run("pve_vnet", json!({"zone": "zvlan", "vnet": "v100", "tag": 100}), false);
+    run(
+        "pve_zone",
+        json!({"zone": "zvlan", "type": "vlan", "bridge": "vmbr0"}),
+        true,
+    );
+    run(
+        "pve_vnet",
+        json!({"zone": "zvlan", "vnet": "v100", "tag": 100}),
+        false,
+    );
     let d = run(
         "pve_vm_shell",
         json!({"vmid": 100, "node": "pve1", "name": "web", "cipassword": CI, "ide": {"ide2": "local:cloudinit"}}),
@@ -131,11 +175,20 @@ fn the_journal_has_every_request_and_no_secret() {
     );
     assert!(!d.stdout.contains(CI), "{}", d.stdout);
     let text = std::fs::read_to_string(&journal).unwrap();
-    let lines: Vec<Value> = text.lines().map(|l| serde_json::from_str(l).expect("JSON lines")).collect();
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|l| serde_json::from_str(l).expect("JSON lines"))
+        .collect();
     assert!(lines.iter().all(Value::is_object));
     let writes = lab.log().iter().filter(|e| e["kind"] == "write").count();
-    let sent = text.lines().filter(|l| ["POST", "PUT", "DELETE"].iter().any(|m| l.contains(m))).count();
-    assert!(sent >= writes && writes > 4, "{sent} in the journal, {writes} at the server\n{text}");
+    let sent = text
+        .lines()
+        .filter(|l| ["POST", "PUT", "DELETE"].iter().any(|m| l.contains(m)))
+        .count();
+    assert!(
+        sent >= writes && writes > 4,
+        "{sent} in the journal, {writes} at the server\n{text}"
+    );
     for secret in [PASSWORD, TOKEN_SECRET, CI, "PVE:root@pam:"] {
         assert!(!text.contains(secret), "the journal has {secret}:\n{text}");
     }
@@ -150,11 +203,20 @@ fn c18_the_lock_token_is_not_shown() {
     let journal = folder.path().join("journal");
     lab.fault(json!({"side": "pve", "method": "POST", "path": "/cluster/sdn/lock$", "do": {"status": 200, "body": {"data": LOCK}}}));
     let d = lab
-        .call("pve_zone", json!({"zone": "zvlan", "type": "vlan", "bridge": "vmbr0", "timeout": 3}))
+        .call(
+            "pve_zone",
+            json!({"zone": "zvlan", "type": "vlan", "bridge": "vmbr0", "timeout": 3}),
+        )
         .secret(LOCK)
         .env("TRUEPLAN_JOURNAL", journal.to_str().unwrap())
         .run();
     // The lab knows no such token: the write that carries it is refused, and the refusal is told.
-    assert!(d.requests.iter().any(|r| r["method"] == "POST" && r["path"].as_str().unwrap().ends_with("/sdn/zones")), "{:?}", d.requests);
+    assert!(
+        d.requests
+            .iter()
+            .any(|r| r["method"] == "POST" && r["path"].as_str().unwrap().ends_with("/sdn/zones")),
+        "{:?}",
+        d.requests
+    );
     assert!(!std::fs::read_to_string(&journal).unwrap().contains(LOCK));
 }

@@ -323,13 +323,17 @@ fn failed(
     done: Option<(Vec<Value>, Vec<String>, Vec<String>)>,
 ) -> Report {
     let mut r = Report::failed(failure.kind, &failure.msg);
+    // A task that was started and still runs when our patience ends changes something.
+    let runs_on = done.is_some()
+        && failure.kind == ErrorKind::Timeout
+        && (failure.extra.contains_key("upid") || failure.extra.contains_key("task"));
     for (k, v) in failure.extra {
         r.keys.insert(k, v);
     }
     let (applied, undone, undo_failed) = done.unwrap_or_default();
     let mut all_applied = p.earlier.clone();
     all_applied.extend(applied);
-    if !all_applied.is_empty() || !p.joined.is_empty() {
+    if !all_applied.is_empty() || !p.joined.is_empty() || runs_on {
         r.set("changed", true);
     }
     let all = shown(p, steps);

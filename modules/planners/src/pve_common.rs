@@ -486,6 +486,36 @@ pub fn check_bridge(look: &Look<'_>, node: &str, bridge: &str, verb: &str) -> Re
     if names.contains(&bridge) {
         return Ok(());
     }
+    // The list leaves out bridges without SDN.Audit or SDN.Use (source: pve-manager PVE/API2/Network.pm, `index`).
+    let path = format!("/sdn/zones/localnetwork/{bridge}");
+    let perms = look.aux(&PveKey::Perms(path.clone()), "privileges")?;
+    if let Some(p) = perms.and_then(Fact::known)
+        && !["SDN.Audit", "SDN.Use"].iter().any(|x| granted(p, x))
+    {
+        let who = look
+            .aux(&PveKey::WhoAmI, "who we are")?
+            .and_then(Fact::known);
+        let (who, hint) = match who {
+            Some(w) if w["token"].is_string() => (
+                format!(
+                    "{} with token {}",
+                    w["user"].as_str().unwrap_or("the user"),
+                    w["token"].as_str().unwrap_or_default()
+                ),
+                "; a privilege-separated token needs it itself, beside its user",
+            ),
+            Some(w) => (w["user"].as_str().unwrap_or("the user").to_owned(), ""),
+            None => ("the user".to_owned(), ""),
+        };
+        return Err(Refusal::kind(
+            ErrorKind::Permission,
+            format!(
+                "unable to {verb}: {who} lacks SDN.Use on {path}, and without it is not told whether node {node} has bridge `{bridge}`; grant it{hint}"
+            ),
+        )
+        .with("missing_privileges", vec![format!("SDN.Use on {path}")])
+        .into());
+    }
     Err(Refusal::new(format!(
         "unable to {verb}: node {node} has no bridge or applied vnet `{bridge}` (it has: {}); create it first, or apply the pending SDN changes",
         list(&names)

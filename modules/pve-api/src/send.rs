@@ -12,9 +12,12 @@ use plan::{
 use pve::keys::PveKey;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Seconds that an undo may take.
 const UNDO_TIMEOUT_S: u64 = 600;
+/// How often a write is sent again after the server waited in vain (10 s) for a configuration's file lock.
+const CONTENDED: u32 = 3;
 
 impl Live {
     pub(crate) fn send_step(&mut self, step: &Step, answers: &[Value]) -> Result<Sent, Failure> {
@@ -201,8 +204,20 @@ impl Live {
     /// Sends, and sends again while somebody is in the way.
     fn write_patiently(&mut self, step: &Step, params: &[Param]) -> Result<Value, ApiError> {
         let mut pace: Option<Pace> = None;
+        let mut contended = 0;
         loop {
             let result = self.write(&step.request, params);
+            // The server gave up waiting for the file lock of a configuration and has done nothing.
+            // Source: pve-guest-common PVE/AbstractConfig.pm, `lock_config_full`; pve-common PVE/Tools.pm, `lock_file_full`.
+            if let Err(ApiError::Refused(r)) = &result
+                && r.says("can't lock file")
+                && r.says("got timeout")
+                && contended < CONTENDED
+            {
+                contended += 1;
+                std::thread::sleep(Duration::from_millis(500 << contended));
+                continue;
+            }
             let busy = match &result {
                 Err(ApiError::Refused(r)) => step.tolerance.iter().find_map(|t| match t {
                     Tolerance::Busy {

@@ -201,8 +201,10 @@ impl Lab {
 
     /// All requests so far.
     pub fn log(&self) -> Vec<Value> {
-        std::fs::read_to_string(self.dir.path().join("requests.jsonl"))
-            .expect("the request log")
+        let text = std::fs::read_to_string(self.dir.path().join("requests.jsonl"))
+            .expect("the request log");
+        // What stands behind the last line feed is being written.
+        text[..text.rfind('\n').map_or(0, |i| i + 1)]
             .lines()
             .map(|l| serde_json::from_str(l).expect("a JSON line"))
             .collect()

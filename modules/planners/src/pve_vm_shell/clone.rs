@@ -12,9 +12,6 @@ use pve::volume::{Namer, is_file_storage};
 use pve::{Family, PropString, Volid};
 use serde_json::{Map, Value, json};
 
-/// How long the cluster may take to list a new guest, beside the task itself.
-const LISTING_S: u64 = 60;
-
 impl Shell {
     /// Clones, then writes our MAC addresses and whatever else was asked for.
     pub(super) fn copy(&self, look: &Look<'_>, c: &CloneFrom) -> Result<Plan, Stop> {
@@ -66,7 +63,7 @@ impl Shell {
             key: key.clone(),
             pointer: "/vmid".to_owned(),
             equals: json!(vmid),
-            timeout_s: self.timeout_s + LISTING_S,
+            timeout_s: self.timeout_s,
         })
         .effect(Effect::Put(key.clone(), copy.clone()))
         .effect(Effect::Put(

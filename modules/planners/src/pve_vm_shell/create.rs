@@ -13,9 +13,6 @@ use pve::keys::PveKey;
 use pve::{ConfigKey, PropString};
 use serde_json::{Map, Value, json};
 
-/// How long the cluster may take to list a new guest, beside the task itself.
-const LISTING_S: u64 = 60;
-
 /// The id that the next guest gets, as far as these facts go.
 pub(super) fn free_id_in(facts: &Facts) -> Option<u32> {
     let first = id_of(facts.known(PveKey::NextId.key())?)?;
@@ -288,7 +285,7 @@ impl Shell {
                 key: PveKey::Guest(vmid).key(),
                 pointer: "/vmid".to_owned(),
                 equals: json!(vmid),
-                timeout_s: self.timeout_s + LISTING_S,
+                timeout_s: self.timeout_s,
             })
             .effect(Effect::Put(
                 PveKey::Guest(vmid).key(),
