@@ -544,18 +544,43 @@ fn d06_c14_sizes_compare_by_meaning_and_never_shrink() {
         ),
         "not_found",
     );
-    // Size of what waits for the next stop too.
+    // What waits for the next stop is renewed, so that it does not bring the old size back.
     let mut s = site();
     s.running(100);
     disk(&mut s, json!({"disk": "scsi0", "cache": "none"}));
-    let r = disk(
-        &mut s,
-        json!({"disk": "scsi0", "state": "resized", "size": "10G"}),
+    let mut grown = s.clone();
+    let r = s.converges(
+        "pve_disk_import",
+        json!({"vmid": 100, "disk": "scsi0", "state": "resized", "size": "10G"}),
+    );
+    let plan = r.keys["plan"].as_array().expect("a plan");
+    assert_eq!(plan.len(), 2, "{plan:#?}");
+    assert_eq!(
+        plan[1]["params"],
+        json!({"scsi0": "local:100/vm-100-disk-0.raw,cache=none,discard=on,iothread=1,ssd=1"})
     );
     assert_eq!(
         r.keys["pending"]["scsi0"],
         "local:100/vm-100-disk-0.raw,cache=none,discard=on,iothread=1,size=10G,ssd=1"
     );
+    let r = disk(
+        &mut s,
+        json!({"disk": "scsi0", "state": "moved", "target_storage": "lvm"}),
+    );
+    assert!(failure(&r, "refused").contains("waits for the next stop"));
+    // Somebody grew it elsewhere: only what waits is renewed.
+    let key = PveKey::Guest(100).key();
+    let mut guest = plan::Ledger::get(&grown.ledger, &key)
+        .and_then(|f| f.known().cloned())
+        .expect("planned");
+    guest["current"]["scsi0"] =
+        json!("local:100/vm-100-disk-0.raw,discard=on,iothread=1,size=10G,ssd=1");
+    plan::Ledger::put(&mut grown.ledger, &key, &Fact::Known(guest));
+    let r = grown.converges(
+        "pve_disk_import",
+        json!({"vmid": 100, "disk": "scsi0", "state": "resized", "size": "10G"}),
+    );
+    assert_eq!(only_step(&r)["digest"], "<digest as read>");
 }
 
 #[test]

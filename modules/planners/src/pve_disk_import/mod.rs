@@ -396,15 +396,11 @@ impl Module for Disk {
             .map(str::to_owned);
         let before = common::guest_in(o.before, &self.target);
         let after = common::guest_in(o.after, &self.target);
+        // Also by a request whose answer was lost, or a task that was joined.
         let imported = o.changed
             && self.import_from.is_some()
-            && (!o.joined.is_empty()
-                || o.plan.steps.iter().any(|s| {
-                    s.request
-                        .params
-                        .iter()
-                        .any(|(k, a)| *k == self.disk && text(&a.show()).contains("import-from="))
-                }));
+            && (self.create == Create::Forced
+                || before.is_none_or(|g| !g.config().contains_key(&self.disk)));
         let old = before.and_then(|g| source::file_of(&self.disk, g.config().get(&self.disk)?));
         let unused = after.and_then(|g| {
             let (old, config) = (old.as_ref()?, g.config());

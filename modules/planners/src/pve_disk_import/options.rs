@@ -1,6 +1,5 @@
 //! The argument table of pve_disk_import.
 
-use crate::common::PLAN_ONLY;
 use crate::pve_common as common;
 use spec::shared::{RETURNS, RETURNS_WRITING};
 use spec::{Kind as T, ModuleSpec, Opt, Ret};
@@ -118,7 +117,6 @@ const MAIN: &[Opt] = &[
     Opt::int("timeout", "Seconds to wait for a lock, for a running task of the guest, and for the task of this change; V(0) does not wait for that of this change.")
         .default("600")
         .range(0, 1_000_000),
-    PLAN_ONLY,
 ];
 
 const TUNING: &[Opt] = &[

@@ -4,7 +4,7 @@ use super::source::Storage;
 use super::{Disk, Size, is_state_volume};
 use crate::look::{Look, Stop};
 use crate::pve_common::{self as common, Guest, Target, text};
-use crate::pve_foresee::{self as foresee, Change};
+use crate::pve_foresee::{self as foresee, Change, Setting};
 use plan::{Effect, Fact, Plan, Request, Step, Tolerance};
 use pve::keys::PveKey;
 use pve::size::{format_size, same_size_rounded};
@@ -158,7 +158,13 @@ impl Disk {
         {
             return Err(self.refused(guest, "only disks on a bus have a size that can change"));
         }
-        let have = match old.get_size("size") {
+        // What runs says the size: a change that waits for the next stop may carry an older one.
+        let runs = guest
+            .current()
+            .get(&self.disk)
+            .and_then(|v| PropString::parse(&self.disk, &text(v)).ok())
+            .filter(|p| p.get("file") == old.get("file"));
+        let have = match runs.as_ref().unwrap_or(&old).get_size("size") {
             Some(b) => Some(b),
             None => self.volume_bytes(look, guest, &old)?,
         };
@@ -173,9 +179,12 @@ impl Disk {
             Some(Size::More(b)) => have.saturating_add(b),
             None => have,
         };
-        if want == have
-            || same_size_rounded(want, have) && matches!(self.size, Some(Size::Bytes(_)))
-        {
+        let as_wanted = want == have
+            || same_size_rounded(want, have) && matches!(self.size, Some(Size::Bytes(_)));
+        if as_wanted {
+            if old.get_size("size").is_some_and(|b| b != have) {
+                self.renew_pending(look, guest, &old, have, &mut plan)?;
+            }
             return Ok(plan);
         }
         if want < have {
@@ -197,11 +206,15 @@ impl Disk {
         };
         let mut after = guest.0.clone();
         after["digest"] = json!("");
-        // The size is that of the volume: it shows at once, and in what is pending too.
-        for part in ["config", "current", "pending"] {
+        // The server writes the new size into what runs only (source: qemu-server, API2/Qemu.pm, resize_vm).
+        let waits = guest.pending().contains_key(&self.disk);
+        for part in ["config", "current"] {
             let Some(v) = after[part].get(&self.disk).map(text) else {
                 continue;
             };
+            if part == "config" && waits {
+                continue;
+            }
             if let Ok(mut p) = PropString::parse(&self.disk, &v)
                 && p.get("file") == old.get("file")
                 && p.set("size", &format_size(bytes)).is_ok()
@@ -223,9 +236,50 @@ impl Disk {
         )
         .wait(self.awaiting())
         .tolerate(Tolerance::Replan("checksum mismatch"))
-        .effect(Effect::Put(PveKey::Guest(guest.vmid()).key(), after));
+        .effect(Effect::Put(
+            PveKey::Guest(guest.vmid()).key(),
+            after.clone(),
+        ));
         plan.push(step);
+        if waits && self.wait {
+            self.renew_pending(look, &Guest(&after), &old, bytes, &mut plan)?;
+        }
         Ok(plan)
+    }
+
+    /// Writes what waits for the next stop again, so that it does not bring back an old size: the server computes it anew.
+    fn renew_pending(
+        &self,
+        look: &Look<'_>,
+        guest: &Guest<'_>,
+        waiting: &PropString,
+        bytes: u64,
+        plan: &mut Plan,
+    ) -> Result<(), Stop> {
+        let mut stored = waiting.clone();
+        stored
+            .set("size", &format_size(bytes))
+            .map_err(|e| self.plain(guest, e))?;
+        let change = Change {
+            set: vec![Setting {
+                key: self.disk.clone(),
+                sent: waiting.unset(&["size"]).print(),
+                stored: stored.print(),
+            }],
+            ..Change::default()
+        };
+        let running = self.running(look, guest)?;
+        let why = format!(
+            "renew what of {} waits for the next stop, with its size",
+            self.disk
+        );
+        let mut step = self.put(guest, running, &change, why);
+        if !plan.steps.is_empty() {
+            // The step before has changed the digest.
+            step.request.params.retain(|(name, _)| name != "digest");
+        }
+        plan.push(step);
+        Ok(())
     }
 
     fn volume_bytes(
@@ -269,6 +323,7 @@ impl Disk {
         if to == volume.storage() && same_format {
             return Ok(plan);
         }
+        self.check_nothing_waits(guest)?;
         let kind = self.storage_for_images(look, guest, to)?;
         let format = self.format_moved(guest, kind, to, has)?;
         let mut request = Request::new("POST", guest.path("/move_disk"))
@@ -343,6 +398,20 @@ impl Disk {
         Ok(plan)
     }
 
+    /// A change that waits for the next stop names the old volume, and would bring it back.
+    fn check_nothing_waits(&self, guest: &Guest<'_>) -> Result<(), Stop> {
+        match guest.pending().get(&self.disk) {
+            Some(v) if !v.is_null() => Err(self.refused(
+                guest,
+                format!(
+                    "a change of it waits for the next stop ({}) and would bring the old volume back; stop the guest first, or take the change back",
+                    text(v)
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// The format that is sent: what was asked for; never VMware's own by default.
     fn format_moved(
         &self,
@@ -401,6 +470,7 @@ impl Disk {
                 ),
             ));
         }
+        self.check_nothing_waits(guest)?;
         self.check_unprotected(guest)?;
         let kind = self.storage_for_images(look, guest, volume.storage())?;
         let format = kind.filter(Storage::is_file).and_then(|_| volume.format());
