@@ -205,11 +205,6 @@ options:
       - From V(0) to V(1000000).
     type: int
     default: 600
-  plan_only:
-    description:
-      - 'Only plan: nothing is sent or remembered, RV(would_change) says what would be.'
-    type: bool
-    default: false
   aio:
     description:
       - Asynchronous input and output.
@@ -468,6 +463,11 @@ options:
       - The RV(plan_id) of an earlier run, usually of one with C(--check). If the plan has become another one, the task
         fails before anything is written.
     type: str
+  plan_only:
+    description:
+      - 'Only plan: nothing is sent or remembered, RV(would_change) says what would be.'
+    type: bool
+    default: false
 notes:
   - 'What the server would refuse is refused before anything is sent: a descriptor with a separate data file under
     C(import/) or behind an absolute path, a data file (C(-flat.vmdk)) by itself, a snapshot''s file, white space in a
@@ -731,7 +731,6 @@ def main():
             },
             "wait": {"type": "bool", "default": True},
             "timeout": {"type": "int", "default": 600},
-            "plan_only": {"type": "bool", "default": False},
             "aio": {"type": "str", "choices": ["native", "threads", "io_uring"]},
             "backup": {"type": "bool"},
             "bps_max_length": {"type": "int"},
