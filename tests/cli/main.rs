@@ -9,3 +9,4 @@ mod sdn;
 mod secrets;
 mod shell;
 mod sweep;
+mod vsphere_writes;

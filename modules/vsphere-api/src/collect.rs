@@ -172,7 +172,23 @@ impl Session {
             .iter()
             .map(|r| json!({"obj": r, "skip": false}))
             .collect();
-        let specs = json!([{"propSet": prop_set(&[spec]), "objectSet": set}]);
+        self.retrieve(json!([{"propSet": prop_set(&[spec]), "objectSet": set}]))
+    }
+
+    /// One object and those that its property `path` names, in one query, so that they are of one moment.
+    pub(crate) fn with_along(
+        &mut self,
+        reference: &str,
+        spec: Spec,
+        path: &str,
+        along: Spec,
+    ) -> Result<Vec<Found>, CallError> {
+        let select = json!([{"_type": "TraversalSpec", "name": path, "type": spec.ty, "path": path, "skip": false}]);
+        let set = json!([{"obj": reference, "skip": false, "selectSet": select}]);
+        self.retrieve(json!([{"propSet": prop_set(&[spec, along]), "objectSet": set}]))
+    }
+
+    fn retrieve(&mut self, specs: Value) -> Result<Vec<Found>, CallError> {
         let mut tries = 0;
         loop {
             let mut out = vec![];

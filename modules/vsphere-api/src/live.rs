@@ -111,6 +111,25 @@ impl Live {
     /// # Errors
     /// `task_failed`; `timeout` with `task` and `percent`, the task still running.
     pub fn await_task(&mut self, task: &str, timeout_s: u64, what: &str) -> Result<Value, Failure> {
+        self.await_task_of(task, timeout_s, what, None)
+    }
+
+    /// The machine's state, if the step is to be planned anew once that machine waits with a question.
+    fn may_ask(step: &Step) -> Option<VcKey> {
+        let moid = step.request.path.strip_prefix("VirtualMachine:")?;
+        step.tolerance
+            .contains(&Tolerance::Replan("QuestionPending"))
+            .then(|| VcKey::VmState(moid.to_owned()))
+    }
+
+    /// The same; a task whose machine waits with a question ends for us as `QuestionPending`, since it waits for ever.
+    fn await_task_of(
+        &mut self,
+        task: &str,
+        timeout_s: u64,
+        what: &str,
+        asks: Option<&VcKey>,
+    ) -> Result<Value, Failure> {
         let started = Instant::now();
         let mut pace = Pace::new();
         let key = VcKey::Task(task.to_owned());
@@ -150,6 +169,15 @@ impl Live {
                 Some("error") => return Err(self.failed(task, what)),
                 // Null between phases: the last number seen is kept.
                 _ => percent = int(&info, "progress").or(percent),
+            }
+            if let Some(key) = asks
+                && let Ok(Fact::Known(state)) = self.read_key(key)
+                && let Some(question) = text(&state, "question.text")
+            {
+                let msg = format!("unable to {what}: the machine waits for an answer: {question}");
+                return Err(Failure::new(ErrorKind::Refused, msg)
+                    .with("fault", "QuestionPending")
+                    .with("task", task));
             }
             let left = Duration::from_secs(timeout_s).saturating_sub(started.elapsed());
             if left.is_zero() {
@@ -216,12 +244,25 @@ impl Live {
 
     fn carry_out(&mut self, step: &Step, answers: &[Value]) -> Result<Value, Failure> {
         let answer = self.call(&step.request, answers)?;
+        // What was accepted goes on, whether we see its end or not.
+        self.follow(step, answer).map_err(|f| {
+            if f.kind == ErrorKind::Timeout {
+                f.with("changed", true)
+            } else {
+                f
+            }
+        })
+    }
+
+    /// Waits as the step says.
+    fn follow(&mut self, step: &Step, answer: Value) -> Result<Value, Failure> {
         let task = Self::task_of(&answer);
         let what = what(&step.request);
         match (&step.wait, task) {
             (Await::Answer, None) => Ok(answer),
             (Await::Task { timeout_s }, Some(t)) => {
-                self.await_task(&t, *timeout_s, &what)?;
+                let asks = Self::may_ask(step);
+                self.await_task_of(&t, *timeout_s, &what, asks.as_ref())?;
                 Ok(json!(t))
             }
             // The method answered no task: it was done at once.

@@ -3,7 +3,7 @@
 use crate::collect::{Found, Spec, moid_of};
 use crate::live::Live;
 use crate::place::{self, Tree};
-use crate::read::hidden;
+use crate::read::{hidden, unfinished};
 use crate::soap::Call;
 use plan::{ErrorKind, Fact, Failure};
 use serde_json::{Value, json};
@@ -161,16 +161,23 @@ impl Live {
                 }
             }
         };
-        // A machine can vanish between its listing and its reading, and a task between the machine's and its own.
+        // One query for the machine and its tasks. In two, a relocation that ends between them would be neither running nor
+        // done, and a second one would be started.
         let spec = Spec::new("VirtualMachine", PATHS);
-        let found = match self
-            .session()?
-            .objects(&[format!("VirtualMachine:{moid}")], spec)
-        {
-            Ok(f) => f.into_iter().next(),
-            Err(e) if e.is("ManagedObjectNotFound") => None,
+        let tasks = Spec::new("Task", &["info"]);
+        let read = self.session()?.with_along(
+            &format!("VirtualMachine:{moid}"),
+            spec,
+            "recentTask",
+            tasks,
+        );
+        let (tasks, machine): (Vec<Found>, Vec<Found>) = match read {
+            Ok(f) => f.into_iter().partition(|f| f.ty == "Task"),
+            // A machine can vanish between its listing and its reading.
+            Err(e) if e.is("ManagedObjectNotFound") => Default::default(),
             Err(e) => return Err(e.failure(&format!("read machine {moid}"))),
         };
+        let found = machine.into_iter().next();
         let Some(f) = found else {
             return Ok(Fact::Absent);
         };
@@ -180,8 +187,7 @@ impl Live {
                 "machine {moid} may not be read: System.Read is missing on it"
             )));
         }
-        let tasks = self.running(&vm::recent_tasks(&props))?;
-        let fact = self.fact(&f, &props, json!(tasks))?;
+        let fact = self.fact(&f, &props, json!(unfinished(&tasks)))?;
         if !inside(&fact) {
             return Ok(Fact::Absent);
         }

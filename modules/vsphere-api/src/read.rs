@@ -298,10 +298,7 @@ impl Live {
             }
             Err(e) => return Err(e.failure("read the tasks")),
         };
-        let made = found.iter().map(|f| vm::task(&f.moid, &f.tree()["info"]));
-        Ok(made
-            .filter(|t| matches!(text(t, "state"), Some("queued" | "running")))
-            .collect())
+        Ok(unfinished(&found))
     }
 
     fn tasks(&mut self) -> Result<Vec<Value>, Failure> {
@@ -374,6 +371,13 @@ fn readable(f: &Found, tree: Value, make: impl FnOnce(&Value) -> Value) -> Fact 
 
 fn bare(t: &Value, path: &str) -> Vec<String> {
     refs(t, path).iter().map(|r| moid(r).to_owned()).collect()
+}
+
+/// Those of these tasks that have not ended, as facts.
+pub(crate) fn unfinished(tasks: &[Found]) -> Vec<Value> {
+    let made = tasks.iter().map(|f| vm::task(&f.moid, &f.tree()["info"]));
+    made.filter(|t| matches!(text(t, "state"), Some("queued" | "running")))
+        .collect()
 }
 
 fn datastore(tree: &Tree, f: &Found, t: &Value) -> Value {

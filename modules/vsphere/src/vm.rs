@@ -227,15 +227,6 @@ fn flatten(tree: &[Value], parent: &Value, out: &mut Vec<Value>) {
     }
 }
 
-/// The moids of a machine's recent tasks.
-pub fn recent_tasks(props: &Value) -> Vec<String> {
-    list(props, "recentTask")
-        .iter()
-        .filter_map(Value::as_str)
-        .map(|r| moid(r).to_owned())
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
