@@ -198,6 +198,10 @@ fn execute(world: &mut dyn World, plan: &Plan, p: &mut Progress) -> Result<Vec<V
                 }
             }
             Err(failure) => {
+                // Accepted, and going on: a new plan does not send it again.
+                if failure.replan && failure.extra.get("changed") == Some(&json!(true)) {
+                    applied.push(step.show());
+                }
                 let (mut undone, mut undo_failed) = (vec![], vec![]);
                 // Worlds name the task of a request that was accepted.
                 let final_before = if step.commits && failure.extra.contains_key("upid") {

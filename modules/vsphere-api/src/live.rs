@@ -177,6 +177,7 @@ impl Live {
                 let msg = format!("unable to {what}: the machine waits for an answer: {question}");
                 return Err(Failure::new(ErrorKind::Refused, msg)
                     .with("fault", "QuestionPending")
+                    .with("changed", true)
                     .with("task", task));
             }
             let left = Duration::from_secs(timeout_s).saturating_sub(started.elapsed());

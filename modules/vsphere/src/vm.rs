@@ -3,7 +3,7 @@
 use crate::device;
 use crate::identity::{hardware_version, is_windows, smbios_serial, smbios_uuid};
 use crate::path::{DsPath, decode_name};
-use crate::value::{at, flag, int, list, moid, moid_at, text, wsdl_ref};
+use crate::value::{at, flag, int, list, moid_at, text, wsdl_ref};
 use serde_json::{Map, Value, json};
 
 /// The properties that [`fact`] is made from; all exist since vSphere 6.5 (docs/vsphere-facts.md section 1: an unknown path
