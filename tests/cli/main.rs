@@ -2,9 +2,12 @@
 
 mod support;
 
+mod architecture;
 mod chain;
 mod faults;
 mod nic;
+mod peers;
+mod prop;
 mod sdn;
 mod secrets;
 mod shell;

@@ -1,0 +1,158 @@
+//! What may depend on what (ARCHITECTURE.md), asked of cargo and not of a list.
+
+use std::path::Path;
+use std::process::Command;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+const PURE: &[&str] = &["spec", "plan", "pve", "vsphere", "planners"];
+
+/// Names of all crates that `package` is built with.
+fn tree(package: &str) -> Vec<String> {
+    let out = Command::new(env!("CARGO"))
+        .args([
+            "tree",
+            "--offline",
+            "--locked",
+            "--prefix",
+            "none",
+            "-e",
+            "normal",
+            "-p",
+            package,
+        ])
+        .current_dir(ROOT)
+        .output()
+        .expect("cargo tree");
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    let text = String::from_utf8(out.stdout).expect("text");
+    let names: Vec<String> = text
+        .lines()
+        .filter_map(|l| l.split_whitespace().next().map(str::to_owned))
+        .collect();
+    assert_eq!(names.first().map(String::as_str), Some(package));
+    names
+}
+
+#[test]
+fn what_decides_cannot_reach_the_world() {
+    for package in PURE {
+        let all = tree(package);
+        for world in [
+            "reqwest",
+            "tokio",
+            "hyper",
+            "mio",
+            "rustls",
+            "socket2",
+            "pve-api",
+            "vsphere-api",
+            "export",
+            "protocol",
+            "labsim",
+        ] {
+            assert!(
+                !all.iter().any(|n| n == world),
+                "{package} depends on {world}"
+            );
+        }
+    }
+    // The same question finds it where it is.
+    assert!(tree("pve-api").iter().any(|n| n == "reqwest"));
+}
+
+#[test]
+fn the_lab_shares_no_code_with_what_it_judges() {
+    let ours = [
+        "spec",
+        "protocol",
+        "plan",
+        "pve",
+        "vsphere",
+        "planners",
+        "pve-api",
+        "vsphere-api",
+        "export",
+        "xtask",
+        "trueplan",
+    ];
+    let all = tree("labsim");
+    for o in ours {
+        assert!(!all.iter().any(|n| n == o), "labsim depends on {o}");
+    }
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    for (package, never) in [
+        ("spec", &["plan", "pve", "vsphere"][..]),
+        ("plan", &["spec", "pve", "vsphere"]),
+        ("pve", &["vsphere", "planners", "spec"]),
+        ("vsphere", &["pve", "planners", "spec"]),
+        (
+            "pve-api",
+            &["planners", "spec", "protocol", "vsphere", "vsphere-api"],
+        ),
+        (
+            "vsphere-api",
+            &["planners", "spec", "protocol", "pve", "pve-api"],
+        ),
+        (
+            "protocol",
+            &["planners", "pve", "vsphere", "pve-api", "vsphere-api"],
+        ),
+    ] {
+        let all = tree(package);
+        for n in never {
+            assert!(!all.iter().any(|a| a == n), "{package} depends on {n}");
+        }
+    }
+}
+
+#[test]
+fn pure_crates_forbid_files_clocks_and_networks() {
+    for package in PURE {
+        let file = Path::new(ROOT)
+            .join("modules")
+            .join(package)
+            .join("clippy.toml");
+        let text =
+            std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        for word in [
+            "disallowed-methods",
+            "std::fs",
+            "std::env::var",
+            "std::time",
+            "std::net",
+            "std::thread",
+        ] {
+            assert!(
+                text.contains(word),
+                "{}: {word} is not forbidden",
+                file.display()
+            );
+        }
+    }
+}
+
+/// What a shipped binary is made of stays a short list (DESIGN.md section 4).
+#[test]
+fn no_openssl_and_no_python() {
+    let all = tree("trueplan");
+    for n in [
+        "openssl",
+        "openssl-sys",
+        "native-tls",
+        "pyo3",
+        "anyhow",
+        "labsim",
+    ] {
+        assert!(
+            !all.iter().any(|a| a == n),
+            "the shipped binary contains {n}"
+        );
+    }
+}
