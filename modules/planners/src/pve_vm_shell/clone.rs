@@ -136,16 +136,18 @@ impl Shell {
         if config.contains_key("meta") {
             config.insert("meta".into(), json!(SERVER));
         }
-        // A clone gets a uuid, also of a source that has none. Source: qemu-server API2/Qemu.pm, `clone_vm`.
+        // The server gives a clone a new uuid, and a name where none is asked for (qemu-server, clone_vm).
         let smbios = config.get("smbios1").map(text).unwrap_or_default();
         if let Ok(mut p) = pve::parse("smbios1", &smbios)
             && p.set("uuid", SERVER).is_ok()
         {
             config.insert("smbios1".into(), json!(p.print()));
         }
-        if let Some(n) = &self.name {
-            config.insert("name".into(), json!(n));
-        }
+        let name = self.name.clone().unwrap_or_else(|| {
+            let of = source.name().unwrap_or_else(|| source.vmid().to_string());
+            format!("Copy-of-VM-{of}")
+        });
+        config.insert("name".into(), json!(name));
         for nic in pve::config::nics(source.current()) {
             let key = nic.key().as_str().to_owned();
             let mut card = nic.unset(&["macaddr"]);

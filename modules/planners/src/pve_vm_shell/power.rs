@@ -139,7 +139,11 @@ impl Shell {
                 )?;
             }
         }
-        let mut awake = guest.0.clone();
+        // What was pending when it was hibernated applies now.
+        let mut awake = match guest.pending().is_empty() {
+            true => guest.0.clone(),
+            false => foresee::stopped(guest),
+        };
         for part in ["config", "current"] {
             if let Some(c) = awake[part].as_object_mut() {
                 c.retain(|k, _| !HIBERNATED.contains(&k.as_str()));
@@ -221,7 +225,8 @@ impl Shell {
     }
 
     fn hibernate(&self, guest: &Guest<'_>) -> Step {
-        let mut asleep = foresee::stopped(guest);
+        // Its devices must be the same when it wakes up: nothing that is pending applies yet.
+        let mut asleep = guest.0.clone();
         asleep["lock"] = json!("suspended");
         Step::new(
             self.status_request(guest, "suspend").param("todisk", "1"),

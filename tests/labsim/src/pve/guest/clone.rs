@@ -3,7 +3,7 @@ use super::conf::{self, Options};
 use super::perms::Scope;
 use super::read::{own_volumes, volumes};
 use super::work::{self, FileLock, Work};
-use super::{Guest, Run, disks, drive, load_guest, new_uuid, random_mac};
+use super::{Guest, Run, disks, drive, load_guest, new_uuid, newdisks, random_mac};
 use crate::pve::propstr;
 use crate::pve::storage;
 use crate::pve::{Call, Lab, PveError};
@@ -40,6 +40,8 @@ pub fn template(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
             for (key, volid) in own_volumes(&g)
                 .into_iter()
                 .filter(|(k, _)| drive::is_drive(k))
+                // Cloud-init drives are CD-ROMs to template_create of qemu-server and keep their names.
+                .filter(|(k, _)| !drive::is_cdrom(k, conf::text(&g.config, k).unwrap_or("")))
             {
                 let base =
                     volid.replacen(&format!("vm-{}-", g.vmid), &format!("base-{}-", g.vmid), 1);
@@ -189,7 +191,13 @@ fn copy_all(work: &Work, wish: &Wish) -> Result<Options, PveError> {
         if cdrom {
             continue;
         }
-        let copied = if wish.full {
+        let is_cloudinit = drive::parse_param(&key, conf::text(&config, &key).unwrap_or(""))
+            .is_ok_and(|d| drive::is_cloudinit(&d));
+        let copied = if is_cloudinit {
+            // It is made anew for the clone, on the target storage (qemu-server, clone_disk).
+            let own = volid.split(':').next().unwrap_or("").to_string();
+            newdisks::cloudinit(work, wish.storage.as_ref().unwrap_or(&own), wish.vmid)
+        } else if wish.full {
             work.log(format!("create full clone of drive {key} ({volid})"));
             let target = wish
                 .storage

@@ -66,7 +66,7 @@ fn create_one(
         parsed.take("size");
         report = false;
     } else if let Some(id) = file.strip_suffix(":cloudinit") {
-        let volid = cloudinit(work, id)?;
+        let volid = cloudinit(work, id, work.vmid)?;
         made.volumes.push(volid.clone());
         parsed.set("file", volid);
         parsed.set("media", "cdrom");
@@ -133,8 +133,8 @@ fn create_one(
     Ok(())
 }
 
-fn cloudinit(work: &Work, target: &str) -> Result<String, PveError> {
-    let vmid = work.vmid;
+/// A new cloud-init volume of that guest.
+pub fn cloudinit(work: &Work, target: &str, vmid: u32) -> Result<String, PveError> {
     let (volid, path, shown, format) = {
         let st = work.lab.st();
         storage::usable(&st, target, &work.node)?;

@@ -439,7 +439,9 @@ fn store(
         scope.drive(&work.lab.st(), key, &value)?;
         let one: Options = [(key.to_string(), json!(value))].into_iter().collect();
         let made = newdisks::create(work, scope, &one, change.working.as_deref())?;
-        let is_cdrom = drive::is_cdrom(key, conf::text(&made.options, key).unwrap_or(""));
+        // Cloud-init drives do not join the boot order (qemu-server, update_vm_api: drive_is_cdrom($drive, 1)).
+        let is_cdrom = drive::is_cdrom(key, conf::text(&made.options, key).unwrap_or(""))
+            && !drive::parse_param(key, &value).is_ok_and(|d| drive::is_cloudinit(&d));
         return work.edit(|g| {
             if let Pending::Value(waiting) = conf::pending(&g.pending.clone(), key) {
                 pending::keep_as_unused(g, key, waiting);
