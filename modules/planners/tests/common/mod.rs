@@ -24,6 +24,10 @@ impl World for Live<'_> {
         self.0.read.push(key.clone());
         match self.0.facts.get(key) {
             Some(f) => Ok(f.clone()),
+            // Every bridge may be seen unless a test says otherwise.
+            None if key.as_str().starts_with("pve/perms/%2Fsdn%2Fzones%2Flocalnetwork%2F") => {
+                Ok(Fact::Known(json!({"SDN.Audit": 1})))
+            }
             None => panic!("the planner asked for {key}, which this test did not give"),
         }
     }
