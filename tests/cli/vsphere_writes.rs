@@ -244,13 +244,16 @@ fn truth_does_not_hang_on_the_seed() {
         w["seed"] = json!(seed);
         let lab = Lab::start(w);
         for moid in ["vm-103", "vm-109", "vm-115"] {
-            triple(&lab, "vsphere_relocate", relocate(moid, json!({})));
-            triple(
+            triple(&lab, "vsphere_relocate", relocate(moid, json!({}))).changed();
+            let was_on = vm(&lab, moid)["power"] == "poweredOn";
+            let t = triple(
                 &lab,
                 "vsphere_powerstate",
                 json!({"moid": moid, "state": "shutdown-guest", "force_off_after": 20}),
             );
-            triple(&lab, "vsphere_note", json!({"moid": moid, "text": "gone"}));
+            let t = if was_on { t.changed() } else { t.unchanged() };
+            assert_eq!(t.apply["power_state"], "poweredOff");
+            triple(&lab, "vsphere_note", json!({"moid": moid, "text": "gone"})).changed();
         }
     }
 }
@@ -625,9 +628,10 @@ fn a_note_keeps_the_others_and_keeps_it_off() {
         &lab,
         "vsphere_note",
         json!({"moid": "vm-102", "state": "absent"}),
-    );
+    )
+    .changed();
     assert_eq!(vm(&lab, "vm-102")["annotation"], before);
-    triple(&lab, "vsphere_powerstate", on);
+    triple(&lab, "vsphere_powerstate", on).changed();
 }
 
 #[test]
