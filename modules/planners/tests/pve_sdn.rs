@@ -18,16 +18,19 @@ fn site() -> Site {
         json!({"entries": [
             {"zone": "z1", "type": "vlan", "bridge": "vmbr0", "mtu": 1450, "nodes": "pve2,pve1"},
             {"zone": "zs", "type": "simple"},
-        ], "digest": "z0ned1gest"}),
+        ],}),
     );
     s.put(
         PveKey::SdnVnets,
         json!({"entries": [
             {"vnet": "v100", "type": "vnet", "zone": "z1", "tag": 100, "alias": "Office"},
             {"vnet": "v200", "type": "vnet", "zone": "z1", "tag": 200},
-        ], "digest": "vnetd1gest"}),
+        ],}),
     );
     s.put(PveKey::SdnPending, nothing_pending());
+    for kind in ["zones", "vnets"] {
+        s.put(PveKey::SdnDigest(kind.into()), json!("d1gest"));
+    }
     for z in ["z1", "zs", "z9", "znew"] {
         s.put(
             PveKey::SdnReady(z.into()),

@@ -155,8 +155,8 @@ fn a_zone_and_a_vnet_are_made_under_a_lock_applied_and_seen() {
         // A value with `=` arrives whole.
         "a b=c"
     );
-    let vnets = known(&mut live, PveKey::SdnVnets);
-    assert_eq!(vnets["digest"].as_str().unwrap().len(), 40);
+    let digest = known(&mut live, PveKey::SdnDigest("vnets".into()));
+    assert_eq!(digest.as_str().unwrap().len(), 40);
     assert_eq!(known(&mut live, PveKey::SdnPending)["vnets"], json!([]));
     assert_eq!(
         known(&mut live, PveKey::SdnStatus)["pve2"],

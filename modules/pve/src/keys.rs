@@ -61,11 +61,12 @@ pub enum PveKey {
     Version,
     /// Datacenter options: `{tag-style?, allowed-tags?: [..], mac_prefix?, ...}`.
     ClusterOptions,
-    /// All zones in the pending view: `[{zone, type, state?, pending?, ...}]` plus, after a second read, the plain digest:
-    /// `{entries: [...], digest: "…"|""}`.
+    /// All zones in the pending view: `{entries: [{zone, type, state?, pending?, ...}]}`.
     SdnZones,
-    /// All vnets in the pending view: `{entries: [{vnet, zone, tag?, alias?, state?, pending?, ...}], digest}`.
+    /// All vnets in the pending view: `{entries: [{vnet, zone, tag?, alias?, state?, pending?, ...}]}`.
     SdnVnets,
+    /// Digest of the file of all `zones` or `vnets`: a text, `""` if there are none. The pending view has none (docs/pve-sdn.md).
+    SdnDigest(String),
     /// Whether something is pending that the caller may see, by kind: `{zones: [id], vnets: [id], controllers: [id], subnets: [id], fabrics: [id]}`.
     SdnPending,
     /// Zones as the nodes have them: `{node: [{zone, status}]}` over all online nodes.
@@ -135,6 +136,7 @@ impl PveKey {
             PveKey::SdnVnets => p(&["sdn-vnets"]),
             PveKey::SdnPending => p(&["sdn-pending"]),
             PveKey::SdnStatus => p(&["sdn-status"]),
+            PveKey::SdnDigest(kind) => p(&["sdn-digest", kind]),
             PveKey::SdnReady(z) => p(&["sdn-ready", z]),
             PveKey::SdnSubnets(v) => p(&["sdn-subnets", v]),
             PveKey::SdnVnet(v) => p(&["sdn-vnet", v]),
@@ -186,6 +188,7 @@ impl PveKey {
             "sdn-vnets" => PveKey::SdnVnets,
             "sdn-pending" => PveKey::SdnPending,
             "sdn-status" => PveKey::SdnStatus,
+            "sdn-digest" => PveKey::SdnDigest(s(2)?),
             "sdn-ready" => PveKey::SdnReady(s(2)?),
             "sdn-subnets" => PveKey::SdnSubnets(s(2)?),
             "sdn-vnet" => PveKey::SdnVnet(s(2)?),

@@ -62,7 +62,7 @@ impl Book {
             Kind::Zone => &self.zones,
             Kind::Vnet => &self.vnets,
         };
-        json!({"entries": all.values().collect::<Vec<_>>(), "digest": ""})
+        json!({"entries": all.values().collect::<Vec<_>>()})
     }
     fn effect(&self, kind: Kind, id: &str) -> Effect {
         let all = match kind {
@@ -193,9 +193,19 @@ impl Transaction<'_> {
         } else {
             None
         };
-        let digest = match self.kind {
-            Kind::Zone => &zones["digest"],
-            Kind::Vnet => &vnets["digest"],
+        // Of the whole file, so only the first request can carry it; creations and removals take none.
+        let updates = self
+            .writes
+            .first()
+            .is_some_and(|w| w.before.is_some() && w.after.is_some());
+        let digest = match updates {
+            true => look
+                .aux(
+                    &PveKey::SdnDigest(self.kind.plural().to_owned()),
+                    "whether somebody else changes the same",
+                )?
+                .and_then(Fact::known),
+            false => None,
         };
         let before: BTreeMap<String, Object> = objects(
             self.kind,
@@ -206,7 +216,7 @@ impl Transaction<'_> {
             },
         );
         for (n, w) in self.writes.iter().enumerate() {
-            let mut step = self.write_step(w, (n == 0).then_some(digest), token.as_ref());
+            let mut step = self.write_step(w, digest.filter(|_| n == 0), token.as_ref());
             if !has_lock || dirty {
                 step.undo = Some(self.undo(w, token.as_ref()));
             }

@@ -25,7 +25,10 @@ impl World for Live<'_> {
         match self.0.facts.get(key) {
             Some(f) => Ok(f.clone()),
             // Every bridge may be seen unless a test says otherwise.
-            None if key.as_str().starts_with("pve/perms/%2Fsdn%2Fzones%2Flocalnetwork%2F") => {
+            None if key
+                .as_str()
+                .starts_with("pve/perms/%2Fsdn%2Fzones%2Flocalnetwork%2F") =>
+            {
                 Ok(Fact::Known(json!({"SDN.Audit": 1})))
             }
             None => panic!("the planner asked for {key}, which this test did not give"),

@@ -51,6 +51,7 @@ impl Live {
             PveKey::SdnVnet(v) => self.sdn_one(&PveKey::SdnVnets, "vnet", v),
             PveKey::SdnPending => self.sdn_pending(),
             PveKey::SdnStatus => self.sdn_status(),
+            PveKey::SdnDigest(kind) => self.sdn_digest(kind),
             PveKey::SdnReady(zones) => self.sdn_ready(zones),
             PveKey::SdnSubnets(v) => self.sdn_subnets(v),
         }
@@ -91,6 +92,7 @@ pub(crate) fn describe(key: &PveKey) -> String {
         PveKey::SdnVnet(v) => format!("SDN vnet {v}"),
         PveKey::SdnPending => "pending SDN changes".to_owned(),
         PveKey::SdnStatus => "the SDN status of the nodes".to_owned(),
+        PveKey::SdnDigest(kind) => format!("the digest of the SDN {kind}"),
         PveKey::SdnReady(z) => format!("the status of zone {z} on the nodes"),
         PveKey::SdnSubnets(v) => format!("the subnets of vnet {v}"),
     }

@@ -8,13 +8,9 @@ use pve::keys::PveKey;
 use serde_json::{Map, Value, json};
 
 impl Live {
-    /// The pending view has no digest, the plain one has (source: docs/pve-sdn.md, section 6).
+    /// The pending view tells all but the digest (source: docs/pve-sdn.md, section 6).
     pub(crate) fn sdn_list(&mut self, kind: &str) -> Result<Fact, ApiError> {
         let pending = self.get(&format!("/cluster/sdn/{kind}?pending=1"))?;
-        let plain = self.get(&format!("/cluster/sdn/{kind}"))?;
-        let digest = entries(&plain)
-            .find_map(|e| text(e, "digest"))
-            .unwrap_or_default();
         let list = entries(&pending)
             .map(|e| {
                 let mut e = e.clone();
@@ -23,9 +19,16 @@ impl Live {
             })
             .collect();
         let by = if kind == "zones" { "zone" } else { "vnet" };
-        Ok(Fact::Known(
-            json!({"entries": sorted(list, by), "digest": digest}),
-        ))
+        Ok(Fact::Known(json!({"entries": sorted(list, by)})))
+    }
+
+    /// That of the whole file: every entry has the same (source: docs/pve-sdn.md, section 7).
+    pub(crate) fn sdn_digest(&mut self, kind: &str) -> Result<Fact, ApiError> {
+        let plain = self.get(&format!("/cluster/sdn/{kind}"))?;
+        let digest = entries(&plain)
+            .find_map(|e| text(e, "digest"))
+            .unwrap_or_default();
+        Ok(Fact::Known(json!(digest)))
     }
 
     /// One object as it will be once all that is pending is applied; one whose deletion is pending is absent.
