@@ -256,7 +256,7 @@ pub fn run(root: &Path, seed: u64, debug: bool) -> Result<(), String> {
 }
 
 /// Hash of what each guest sees on each of its disks, by MoID and label, from VMware's data files.
-fn guest_bytes(lab: &Lab) -> Result<BTreeMap<(String, String), String>, String> {
+pub fn guest_bytes(lab: &Lab) -> Result<BTreeMap<(String, String), String>, String> {
     let mut all = BTreeMap::new();
     let world = lab.dump()?;
     for vm in world["vcenter"]["vms"].as_array().into_iter().flatten() {
@@ -332,35 +332,21 @@ fn table(
         if g["status"] != "stopped" {
             wrong.push(format!("{vmid} was started"));
         }
-        let mut slots: Vec<(String, String)> = vec![];
-        for bus in ["scsi", "sata", "ide"] {
-            for i in 0..31 {
-                let v = text(c, &format!("{bus}{i}"));
-                if !v.is_empty() && !v.contains("media=cdrom") {
-                    slots.push((format!("{bus}{i}"), v));
-                }
-            }
-        }
-        let disks: Vec<&Value> = vm["disks"].as_array().into_iter().flatten().collect();
-        if slots.len() != disks.len() {
-            wrong.push(format!("{vmid}: {} disks of {}", slots.len(), disks.len()));
-        }
-        // In the guest's order on both sides, which for the demo's guests is the order of their device keys.
-        for ((slot, value), d) in slots.iter().zip(&disks) {
-            let volume = value.split(',').next().unwrap_or_default();
-            let after = hash_volume(lab, &world, volume)?;
-            let was = before
-                .get(&(moid.clone(), text(d, "label")))
-                .cloned()
-                .unwrap_or_default();
-            let same = if after == was { "equal" } else { "DIFFERENT" };
+        for d in disks(lab, &world, vm, vmid, before)? {
             println!(
-                "    {slot} {volume} {} {} {same}",
-                &was[..16.min(was.len())],
-                &after[..16.min(after.len())]
+                "    {} {} {} {} {}",
+                d.slot,
+                d.volume,
+                &d.before[..16.min(d.before.len())],
+                &d.after[..16.min(d.after.len())],
+                if d.before == d.after {
+                    "equal"
+                } else {
+                    "DIFFERENT"
+                }
             );
-            if after != was {
-                wrong.push(format!("{vmid} {slot}: the bytes differ"));
+            if d.before != d.after {
+                wrong.push(format!("{vmid} {}: the bytes differ", d.slot));
             }
         }
     }
@@ -411,4 +397,80 @@ fn volume_file(world: &Value, volume: &str) -> Option<String> {
         .iter()
         .find(|f| f["files"].get(&name).is_some())
         .map(|f| format!("{}/{name}", text(f, "path")))
+}
+
+/// One disk, on both sides.
+struct Disk {
+    slot: String,
+    volume: String,
+    before: String,
+    after: String,
+}
+
+/// The disks of a guest in the order of their slots, beside those of its VM in the guest's order, which for the lab's guests is the
+/// order of their device keys.
+fn disks(
+    lab: &Lab,
+    world: &Value,
+    vm: &Value,
+    vmid: u64,
+    before: &BTreeMap<(String, String), String>,
+) -> Result<Vec<Disk>, String> {
+    let guests = world["pve"]["guests"].as_array();
+    let guest = guests
+        .into_iter()
+        .flatten()
+        .find(|g| g["vmid"] == vmid)
+        .ok_or_else(|| format!("{vmid}: no such guest"))?;
+    let mut slots: Vec<(String, String)> = vec![];
+    for bus in ["scsi", "sata", "ide"] {
+        for i in 0..31 {
+            let v = text(&guest["config"], &format!("{bus}{i}"));
+            if !v.is_empty() && !v.contains("media=cdrom") {
+                slots.push((format!("{bus}{i}"), v));
+            }
+        }
+    }
+    let theirs: Vec<&Value> = vm["disks"].as_array().into_iter().flatten().collect();
+    if slots.len() != theirs.len() {
+        return Err(format!("{vmid}: {} disks of {}", slots.len(), theirs.len()));
+    }
+    slots
+        .into_iter()
+        .zip(theirs)
+        .map(|((slot, value), d)| {
+            let volume = value.split(',').next().unwrap_or_default().to_owned();
+            let key = (text(vm, "moid"), text(d, "label"));
+            let after = hash_volume(lab, world, &volume)?;
+            Ok(Disk {
+                slot,
+                volume,
+                before: before.get(&key).cloned().unwrap_or_default(),
+                after,
+            })
+        })
+        .collect()
+}
+
+/// Fails unless every disk of that guest holds the bytes that its VM had at the start.
+pub fn same_bytes(
+    lab: &Lab,
+    moid: &str,
+    vmid: u64,
+    before: &BTreeMap<(String, String), String>,
+) -> Result<(), String> {
+    let world = lab.dump()?;
+    let vms = world["vcenter"]["vms"].as_array();
+    let vm = vms
+        .into_iter()
+        .flatten()
+        .find(|v| v["moid"] == moid)
+        .ok_or_else(|| format!("{moid}: no such machine"))?;
+    match disks(lab, &world, vm, vmid, before)?
+        .iter()
+        .find(|d| d.before != d.after)
+    {
+        Some(d) => Err(format!("{vmid} {}: the bytes differ", d.slot)),
+        None => Ok(()),
+    }
 }

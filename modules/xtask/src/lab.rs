@@ -103,6 +103,33 @@ impl Lab {
         usize::try_from(of("pve") + of("vcenter")).map_err(|e| e.to_string())
     }
 
+    /// Adds fault rules.
+    pub fn fault(&self, rules: &Value) -> Result<(), String> {
+        self.control("faults", Some(rules)).map(|_| ())
+    }
+
+    /// Removes all fault rules.
+    pub fn clear_faults(&self) -> Result<(), String> {
+        let url = format!("https://{}/labsim/faults", self.pve);
+        self.http
+            .delete(&url)
+            .send()
+            .map(|_| ())
+            .map_err(|e| format!("{url}: {e}"))
+    }
+
+    /// Changes something from outside.
+    pub fn set(&self, patch: &Value) -> Result<(), String> {
+        self.control("set", Some(patch)).map(|_| ())
+    }
+
+    /// Starts anew with another world.
+    pub fn reset(&mut self, world: &Value) -> Result<(), String> {
+        self.control("reset", Some(world))?;
+        self.world = world.clone();
+        Ok(())
+    }
+
     /// Every descriptor and data file that VMware has on the shared export.
     pub fn vmware_files(&self) -> Result<Vec<PathBuf>, String> {
         let mut found = vec![];

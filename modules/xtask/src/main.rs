@@ -5,6 +5,7 @@ mod dist;
 mod docs;
 mod env;
 mod lab;
+mod scenarios;
 mod test;
 mod truth;
 
@@ -53,6 +54,8 @@ enum Command {
         #[arg(long)]
         debug: bool,
     },
+    /// The playbook where things go otherwise than in the demo.
+    Scenarios,
     /// Start the lab in the foreground and print how to reach it.
     Lab {
         /// World file.
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Command::Dist { check, debug } => dist::run(&root, check, debug).map(|_| ()),
         Command::Test { full } => test::run(&root, full),
         Command::Demo { seed, debug } => demo::run(&root, seed, debug),
+        Command::Scenarios => scenarios::step(&root),
         Command::Lab { world, seed } => lab::foreground(&root, &world, seed),
     };
     match done {

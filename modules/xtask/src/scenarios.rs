@@ -1,0 +1,317 @@
+//! The playbook where things go otherwise than in the demo: attach and settle, a disk that fails, a guest that ran again, no tags.
+
+use crate::demo::{self, Run, Stage};
+use crate::lab::Lab;
+use crate::{env, truth};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::Instant;
+
+/// Runs every scenario; gives how many claims were shown, or the first that was not.
+pub fn run(root: &Path) -> Result<usize, String> {
+    let stage = Stage::install(root, true)?;
+    let mut shown = 0;
+    for (name, f) in SCENARIOS {
+        eprintln!("xtask: scenario {name}");
+        let lab = Lab::start(
+            root,
+            &root.join("tests/lab/demo-world.json"),
+            &root.join(".lab/scenario"),
+            7,
+        )?;
+        let mut s = Scenario {
+            root,
+            stage: &stage,
+            lab,
+            shown: 0,
+            runs: 0,
+        };
+        f(&mut s).map_err(|e| format!("{name}: {e}"))?;
+        shown += s.shown;
+    }
+    Ok(shown)
+}
+
+type Story = fn(&mut Scenario<'_>) -> Result<(), String>;
+
+const SCENARIOS: &[(&str, Story)] = &[
+    ("no tags, nothing is shut down", untagged),
+    ("attach and settle", attach),
+    ("the second disk fails", second_disk_fails),
+    ("the window does not grow with the disk", window),
+];
+
+struct Scenario<'a> {
+    root: &'a Path,
+    stage: &'a Stage,
+    lab: Lab,
+    shown: usize,
+    runs: usize,
+}
+
+impl Scenario<'_> {
+    fn play(&mut self, tags: &str, args: &[&str]) -> Result<Run, String> {
+        self.runs += 1;
+        let name = format!("run{}", self.runs);
+        demo::play(self.root, self.stage, &self.lab, &name, tags, args)
+    }
+
+    /// Check, real, again: equal, and then nothing.
+    fn converge(&mut self, tags: &str, args: &[&str]) -> Result<Run, String> {
+        let mut with_check = args.to_vec();
+        with_check.push("--check");
+        let check = self.play(tags, &with_check)?;
+        let real = self.play(tags, args)?;
+        let again = self.play(tags, args)?;
+        let t = truth::compare(&check.lines, &real.lines);
+        self.claim(
+            t.all > 0 && t.equal == t.all,
+            &format!("truth of {tags}: {} of {} {:?}", t.equal, t.all, t.lies),
+        )?;
+        self.claim(
+            check.writes == 0,
+            &format!("the check run of {tags} made {} writes", check.writes),
+        )?;
+        let changed: Vec<&String> = again
+            .lines
+            .iter()
+            .filter(|l| l.ours() && l.status == "changed")
+            .map(|l| &l.key)
+            .collect();
+        self.claim(
+            changed.is_empty(),
+            &format!("changed in the second run of {tags}: {changed:?}"),
+        )?;
+        Ok(real)
+    }
+
+    fn claim(&mut self, holds: bool, what: &str) -> Result<(), String> {
+        if holds {
+            self.shown += 1;
+            Ok(())
+        } else {
+            Err(what.to_owned())
+        }
+    }
+
+    fn guest(&self, vmid: u64) -> Result<Value, String> {
+        let w = self.lab.dump()?;
+        let all = w["pve"]["guests"].as_array().cloned().unwrap_or_default();
+        Ok(all
+            .into_iter()
+            .find(|g| g["vmid"] == vmid)
+            .unwrap_or_default())
+    }
+
+    fn vm(&self, moid: &str) -> Result<Value, String> {
+        let w = self.lab.dump()?;
+        let all = w["vcenter"]["vms"].as_array().cloned().unwrap_or_default();
+        Ok(all
+            .into_iter()
+            .find(|v| v["moid"] == moid)
+            .unwrap_or_default())
+    }
+}
+
+fn failed(run: &Run) -> Vec<String> {
+    run.lines
+        .iter()
+        .filter(|l| l.status == "failed")
+        .map(|l| l.result["msg"].as_str().unwrap_or_default().to_owned())
+        .collect()
+}
+
+fn untagged(s: &mut Scenario<'_>) -> Result<(), String> {
+    let before: Vec<Value> = powers(&s.lab)?;
+    s.play("all", &["--limit", "web01,db-uefi,sleeper"])?;
+    s.claim(
+        powers(&s.lab)? == before,
+        "an untagged run changed the power state of a guest",
+    )?;
+    let log = std::fs::read_to_string(&s.lab.log).map_err(|e| e.to_string())?;
+    let power = [
+        "ShutdownGuest",
+        "PowerOffVM_Task",
+        "PowerOnVM_Task",
+        "/status/",
+    ];
+    let sent: Vec<&str> = log
+        .lines()
+        .filter(|l| l.contains("\"write\"") && power.iter().any(|p| l.contains(p)))
+        .collect();
+    s.claim(sent.is_empty(), &format!("an untagged run sent {sent:?}"))?;
+    s.claim(
+        s.guest(20103)?["vmid"] == 20103,
+        "the untagged run built no shell",
+    )
+}
+
+fn powers(lab: &Lab) -> Result<Vec<Value>, String> {
+    let w = lab.dump()?;
+    Ok(w["vcenter"]["vms"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|v| json!([v["moid"], v["power"]]))
+        .collect())
+}
+
+fn attach(s: &mut Scenario<'_>) -> Result<(), String> {
+    let before = demo::guest_bytes(&s.lab)?;
+    let limit = ["--limit", "web01,db-uefi", "-e", "cutover_method=attach"];
+    s.play("sdn,build,relocate", &limit)?;
+    s.converge("cutover", &limit)?;
+    let attached = s.guest(20103)?["config"]["scsi1"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    s.claim(
+        attached.starts_with("nfs:20103/disk1.vmdk"),
+        &format!("scsi1 is {attached}"),
+    )?;
+    demo::same_bytes(&s.lab, "vm-103", 20103, &before)?;
+    s.shown += 1;
+    s.converge("settle", &limit)?;
+    demo::same_bytes(&s.lab, "vm-103", 20103, &before)?;
+    demo::same_bytes(&s.lab, "vm-101", 20101, &before)?;
+    s.shown += 2;
+    let config = s.guest(20103)?["config"].to_string();
+    s.claim(
+        !config.contains("nfs:"),
+        &format!("after settle there is still a disk on the export: {config}"),
+    )?;
+    let left = s.lab.state.join("export/images/20103");
+    s.claim(!left.exists(), "settle left descriptors on the export")
+}
+
+fn second_disk_fails(s: &mut Scenario<'_>) -> Result<(), String> {
+    let limit = ["--limit", "db-uefi"];
+    let before = demo::guest_bytes(&s.lab)?;
+    s.play("sdn,build,relocate", &limit)?;
+    // The second disk's request: the server's task fails, as when the storage breaks.
+    s.lab.fault(&json!([{"side": "pve", "method": "POST", "path": "/qemu/20103/config$", "nth": 2,
+        "do": {"status": 500, "reason": "storage 'data' is not available", "body": {"data": null, "message": "storage 'data' is not available\n"}}}]))?;
+    let run = s.play("cutover", &limit)?;
+    let said = failed(&run);
+    s.claim(
+        said.iter().any(|m| m.contains("has not gone over")),
+        &format!("the failure is not said: {said:?}"),
+    )?;
+    s.claim(
+        said.iter().any(|m| m.contains("is not available")),
+        &format!("the reason is lost: {said:?}"),
+    )?;
+    let tags = s.guest(20103)?["config"]["tags"].to_string();
+    s.claim(
+        !tags.contains("migration-done") && tags.contains("migration-shell"),
+        &format!("the tags are {tags}"),
+    )?;
+    s.claim(
+        !s.guest(20103)?["config"]["scsi0"].is_null(),
+        "disk 1 was not brought over",
+    )?;
+    s.lab.clear_faults()?;
+
+    // Somebody powers the VMware guest on: what was brought over is stale now.
+    s.lab
+        .set(&json!({"vcenter": {"vm": "vm-103", "power": "poweredOn"}}))?;
+    let stale = failed(&s.play("cutover", &limit)?);
+    s.claim(
+        stale.iter().any(|m| m.contains("stale")),
+        &format!("not refused as stale: {stale:?}"),
+    )?;
+    s.claim(
+        s.vm("vm-103")?["power"] == "poweredOn",
+        "the stale guest was shut down",
+    )?;
+    s.lab
+        .set(&json!({"vcenter": {"vm": "vm-103", "power": "poweredOff"}}))?;
+
+    let rerun = s.play("cutover", &limit)?;
+    s.claim(
+        failed(&rerun).is_empty(),
+        &format!("the rerun fails: {:?}", failed(&rerun)),
+    )?;
+    let imported = rerun
+        .lines
+        .iter()
+        .filter(|l| l.action.ends_with("pve_disk_import") && l.status == "changed")
+        .count();
+    s.claim(
+        imported == 2,
+        &format!("the rerun brought {imported} disks over, not the 2 that were missing"),
+    )?;
+    demo::same_bytes(&s.lab, "vm-103", 20103, &before)?;
+    s.shown += 1;
+    let done = s.guest(20103)?["config"]["tags"].to_string();
+    s.claim(
+        done.contains("migration-done"),
+        &format!("the tags are {done}"),
+    )?;
+
+    // A living guest is left alone by a later build.
+    s.lab
+        .set(&json!({"pve": {"guest": 20103, "config": {"memory": "8192", "name": "renamed"}}}))?;
+    let was = s.guest(20103)?["config"].clone();
+    let build = s.play("build", &limit)?;
+    let changed = build
+        .lines
+        .iter()
+        .filter(|l| l.ours() && l.status == "changed")
+        .count();
+    s.claim(
+        changed == 0 && s.guest(20103)?["config"] == was,
+        &format!("build after the cutover changed {changed} things"),
+    )
+}
+
+/// With attach, nothing is copied between the shutdown and ready-to-start, whatever the size.
+fn window(s: &mut Scenario<'_>) -> Result<(), String> {
+    let mut world = s.lab.world.clone();
+    let vms = world["vcenter"]["vms"].as_array_mut().ok_or("no vms")?;
+    vms.retain(|v| v["name"] == "web01" || v["name"] == "web02");
+    for (v, mib) in vms.iter_mut().zip([64, 2048]) {
+        v["disks"] = json!([{"controller": "pvscsi", "size_mib": mib}]);
+    }
+    world["vcenter"]["relocate_bytes_per_s"] = json!(4_000_000_000_u64);
+    s.lab.reset(&world)?;
+    s.play("sdn,build,relocate", &["-e", "cutover_method=attach"])?;
+    let mut seen = vec![];
+    for (host, id, mib) in [("web01", "20101", 64), ("web02", "20102", 2048)] {
+        let started = Instant::now();
+        let run = s.play("cutover", &["-e", "cutover_method=attach", "--limit", host])?;
+        s.claim(
+            failed(&run).is_empty(),
+            &format!("{host}: {:?}", failed(&run)),
+        )?;
+        let w = s.lab.dump()?;
+        let copied = w["pve"]["tasks"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|t| t["id"] == id && t["log"].to_string().contains("transferred"))
+            .count();
+        println!(
+            "window with attach: {mib} MiB, {:.1} s for the whole cutover, {} writes, {copied} tasks that copied",
+            started.elapsed().as_secs_f64(),
+            run.writes
+        );
+        s.claim(
+            copied == 0,
+            &format!("{host}: {copied} tasks copied data in the window"),
+        )?;
+        seen.push(run.writes);
+    }
+    s.claim(
+        seen[0] == seen[1],
+        &format!("the number of writes depends on the size: {seen:?}"),
+    )
+}
+
+/// `cargo xtask test`'s step; kept apart so that it can be run alone.
+pub fn step(root: &Path) -> Result<(), String> {
+    env::qemu_img()?;
+    let n = run(root)?;
+    println!("scenarios: {n} claims shown");
+    Ok(())
+}
