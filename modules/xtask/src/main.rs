@@ -55,7 +55,10 @@ enum Command {
         debug: bool,
     },
     /// The playbook where things go otherwise than in the demo.
-    Scenarios,
+    Scenarios {
+        /// Only those whose name contains this.
+        only: Option<String>,
+    },
     /// Start the lab in the foreground and print how to reach it.
     Lab {
         /// World file.
@@ -75,7 +78,7 @@ fn main() -> ExitCode {
         Command::Dist { check, debug } => dist::run(&root, check, debug).map(|_| ()),
         Command::Test { full } => test::run(&root, full),
         Command::Demo { seed, debug } => demo::run(&root, seed, debug),
-        Command::Scenarios => scenarios::step(&root),
+        Command::Scenarios { only } => scenarios::step(&root, only.as_deref()),
         Command::Lab { world, seed } => lab::foreground(&root, &world, seed),
     };
     match done {

@@ -8,10 +8,13 @@ use std::path::Path;
 use std::time::Instant;
 
 /// Runs every scenario; gives how many claims were shown, or the first that was not.
-pub fn run(root: &Path) -> Result<usize, String> {
+pub fn run(root: &Path, only: Option<&str>) -> Result<usize, String> {
     let stage = Stage::install(root, true)?;
     let mut shown = 0;
-    for (name, f) in SCENARIOS {
+    for (name, f) in SCENARIOS
+        .iter()
+        .filter(|(n, _)| only.is_none_or(|o| n.contains(o)))
+    {
         eprintln!("xtask: scenario {name}");
         let lab = Lab::start(
             root,
@@ -309,9 +312,9 @@ fn window(s: &mut Scenario<'_>) -> Result<(), String> {
 }
 
 /// `cargo xtask test`'s step; kept apart so that it can be run alone.
-pub fn step(root: &Path) -> Result<(), String> {
+pub fn step(root: &Path, only: Option<&str>) -> Result<(), String> {
     env::qemu_img()?;
-    let n = run(root)?;
+    let n = run(root, only)?;
     println!("scenarios: {n} claims shown");
     Ok(())
 }
