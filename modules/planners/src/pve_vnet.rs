@@ -7,7 +7,7 @@ use crate::pve_sdn::{
     named,
 };
 use crate::{Def, Side};
-use plan::{Fact, Facts, Key, Module, Outcome, Plan, Refusal};
+use plan::{ErrorKind, Fact, Facts, Key, Module, Outcome, Plan, Refusal};
 use pve::keys::PveKey;
 use serde_json::{Map, Value, json};
 use spec::shared::{RETURNS, RETURNS_WRITING};
@@ -406,10 +406,13 @@ impl Vnets {
                     look.note(format!("whether there is a zone {zone}: {why}"));
                     Ok(())
                 }
-                _ => Err(Self::refused(
-                    id,
-                    format!("zone {zone} does not exist; create it first with pve_zone"),
-                )),
+                _ => Err(Refusal::kind(
+                    ErrorKind::NotFound,
+                    format!(
+                        "unable to set vnet {id}: zone {zone} does not exist; create it first with pve_zone"
+                    ),
+                )
+                .into()),
             };
         };
         let Some(z) = &found.wanted else {

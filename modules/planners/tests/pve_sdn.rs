@@ -352,7 +352,7 @@ fn what_the_server_would_refuse_is_refused() {
         ),
         (
             json!({"vnet": "v300", "zone": "z9", "tag": 5}),
-            "refused",
+            "not_found",
             "z9",
         ),
     ] {
@@ -555,7 +555,7 @@ fn removal_comes_with_the_apply_and_of_nothing_is_unchanged() {
     // The zone's removal was planned, so a vnet in it is refused.
     failure(
         &s.check("pve_vnet", json!({"vnet": "v300", "zone": "z1", "tag": 9})),
-        "refused",
+        "not_found",
     );
 }
 
