@@ -5,6 +5,7 @@ mod support;
 mod architecture;
 mod chain;
 mod faults;
+mod migrate;
 mod nic;
 mod peers;
 mod prop;

@@ -6,10 +6,15 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// What is compared: guests, files and the network, without what the server chooses anew each time.
-fn state(lab: &Lab) -> Value {
-    let mut w = lab.world()["pve"].take();
+fn state(lab: &Lab, side: &str) -> Value {
+    let mut w = lab.world()[side].take();
+    if side == "vcenter" {
+        w = w["vms"].take();
+    }
     for k in ["tasks", "nodes", "access"] {
-        w.as_object_mut().expect("an object").remove(k);
+        if let Some(o) = w.as_object_mut() {
+            o.remove(k);
+        }
     }
     strip(&mut w);
     w
@@ -41,6 +46,8 @@ struct Sweep<'a> {
     world: Value,
     module: &'a str,
     args: Value,
+    /// Makes ready what a world cannot say.
+    prepare: fn(&Lab),
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -52,13 +59,22 @@ enum Blow {
 }
 
 impl Sweep<'_> {
+    fn side(&self) -> &'static str {
+        if self.module.starts_with("vsphere_") {
+            "vcenter"
+        } else {
+            "pve"
+        }
+    }
+
     /// Every request position is disturbed; returns how many there are.
     #[track_caller]
     fn run(&self, blow: Blow) -> usize {
         let lab = Lab::start(self.world.clone());
+        (self.prepare)(&lab);
         let undisturbed = lab.call(self.module, self.args.clone()).run().ok();
         assert!(undisturbed.changed());
-        let wanted = state(&lab);
+        let wanted = state(&lab, self.side());
         let n = undisturbed.requests.len();
         // The reads before the first write are all alike: without TRUEPLAN_TEST_FULL only the first and the last are taken.
         let first_write = undisturbed
@@ -71,6 +87,7 @@ impl Sweep<'_> {
                 continue;
             }
             lab.reset(Some(self.world.clone()));
+            (self.prepare)(&lab);
             let what = format!(
                 "{blow:?} at request {at} of {n}: {}",
                 crate::support::lab::short(&undisturbed.requests[at - 1])
@@ -83,19 +100,24 @@ impl Sweep<'_> {
                     } else {
                         "drop_after"
                     };
-                    lab.fault(json!({"side": "pve", "nth": at, "do": act}));
+                    lab.fault(json!({"side": self.side(), "nth": at, "do": act}));
                     let hit = call.run();
                     if hit["error_kind"] == "internal" {
                         hit.fail(&what);
                     }
                     // A failure that wrote something says so, and one that says it changed nothing has left nothing.
                     if !hit.is_failed() {
-                        assert_eq!(state(&lab), wanted, "{what}: success, but not as wanted");
+                        assert_eq!(
+                            state(&lab, self.side()),
+                            wanted,
+                            "{what}: success, but not as wanted"
+                        );
                     }
                 }
                 Blow::Kill => {
                     // A lab of its own: what waits at the server is carried out long after the next run.
                     let own = Lab::start(self.world.clone());
+                    (self.prepare)(&own);
                     self.kill(&own, at, false, &what);
                     own.no_faults();
                     self.again(&own, &wanted, &what);
@@ -119,7 +141,7 @@ impl Sweep<'_> {
         } else {
             json!({"delay_ms": 100_000})
         };
-        lab.fault(json!({"side": "pve", "nth": at, "do": act}));
+        lab.fault(json!({"side": self.side(), "nth": at, "do": act}));
         let (mut child, _folder) = lab.call(self.module, self.args.clone()).spawn();
         let started = Instant::now();
         // The request before it is answered and logged; this one then arrives at once.
@@ -157,7 +179,7 @@ impl Sweep<'_> {
         if d.is_failed() {
             d.fail(what);
         }
-        let now = state(lab);
+        let now = state(lab, self.side());
         if now != *wanted {
             d.fail(&format!(
                 "{what}: the state is another one\n-- wanted: {wanted:#}\n-- is: {now:#}"
@@ -177,6 +199,7 @@ fn vnet() -> Sweep<'static> {
         ),
         module: "pve_vnet",
         args: json!({"zone": "zvlan", "timeout": 2, "vnets": [{"vnet": "v100", "tag": 100}, {"vnet": "v200", "tag": 200}]}),
+        prepare: |_| (),
     }
 }
 
@@ -185,6 +208,7 @@ fn shell() -> Sweep<'static> {
         world: worlds::small(),
         module: "pve_vm_shell",
         args: json!({"vmid": 120, "name": "app", "node": "pve1", "scsi": {"scsi0": "data:1"}, "net": {"net0": "virtio,bridge=vmbr0"}}),
+        prepare: |_| (),
     }
 }
 
@@ -193,6 +217,7 @@ fn nic() -> Sweep<'static> {
         world: worlds::one_guest(),
         module: "pve_nic",
         args: json!({"vmid": 100, "interface": "net1", "bridge": "vmbr1", "tag": 7}),
+        prepare: |_| (),
     }
 }
 
@@ -201,6 +226,59 @@ fn clone() -> Sweep<'static> {
         world: worlds::one_guest(),
         module: "pve_vm_shell",
         args: json!({"clone": "web", "vmid": 100, "newid": 201, "name": "copy", "memory": 4096, "full": true}),
+        prepare: |_| (),
+    }
+}
+
+const DISK: u64 = 4 << 20;
+
+/// A data file of VMware and its descriptor.
+fn describe(lab: &Lab) {
+    let folder = lab.export().join("web");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("web-flat.vmdk"), vec![7; DISK as usize]).expect("a data file");
+    let args = json!({"export": lab.export(), "storage": "nfs", "vmid": 100, "disk": 0, "source": "web/web-flat.vmdk", "bytes": DISK});
+    lab.call("vmdk_descriptor", args).run().ok();
+}
+
+fn import() -> Sweep<'static> {
+    Sweep {
+        world: worlds::one_guest(),
+        module: "pve_disk_import",
+        args: json!({"vmid": 100, "disk": "scsi0", "storage": "data", "format": "raw", "import_from": "nfs:100/disk0.vmdk", "source_bytes": DISK}),
+        prepare: describe,
+    }
+}
+
+fn attach() -> Sweep<'static> {
+    Sweep {
+        args: json!({"vmid": 100, "disk": "scsi0", "attach_from": "nfs:100/disk0.vmdk"}),
+        ..import()
+    }
+}
+
+fn relocate() -> Sweep<'static> {
+    Sweep {
+        world: worlds::demo(),
+        module: "vsphere_relocate",
+        args: json!({"moid": "vm-109", "destination_datastore": "migration-nfs", "timeout": 60}),
+        prepare: |_| (),
+    }
+}
+
+fn shutdown() -> Sweep<'static> {
+    Sweep {
+        module: "vsphere_powerstate",
+        args: json!({"moid": "vm-101", "state": "shutdown-guest", "timeout": 30}),
+        ..relocate()
+    }
+}
+
+fn note() -> Sweep<'static> {
+    Sweep {
+        module: "vsphere_note",
+        args: json!({"moid": "vm-102", "text": "gone over to guest 142"}),
+        ..relocate()
     }
 }
 
@@ -231,4 +309,20 @@ sweeps! {
     clone_answer_lost: clone(), Blow::DropAfter;
     clone_killed: clone(), Blow::Kill;
     clone_killed_after: clone(), Blow::KillAfter;
+    import_dropped: import(), Blow::Drop;
+    import_answer_lost: import(), Blow::DropAfter;
+    import_killed: import(), Blow::Kill;
+    import_killed_after: import(), Blow::KillAfter;
+    attach_answer_lost: attach(), Blow::DropAfter;
+    attach_killed_after: attach(), Blow::KillAfter;
+    relocate_dropped: relocate(), Blow::Drop;
+    relocate_answer_lost: relocate(), Blow::DropAfter;
+    relocate_killed: relocate(), Blow::Kill;
+    relocate_killed_after: relocate(), Blow::KillAfter;
+    shutdown_dropped: shutdown(), Blow::Drop;
+    shutdown_answer_lost: shutdown(), Blow::DropAfter;
+    shutdown_killed_after: shutdown(), Blow::KillAfter;
+    note_dropped: note(), Blow::Drop;
+    note_answer_lost: note(), Blow::DropAfter;
+    note_killed_after: note(), Blow::KillAfter;
 }
