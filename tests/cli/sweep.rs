@@ -35,11 +35,42 @@ fn strip(v: &mut Value) {
             }
             // Labs live in different folders.
             o.remove("path");
+            o.remove("file");
             o.values_mut().for_each(strip);
         }
         Value::Array(a) => a.iter_mut().for_each(strip),
         _ => {}
     }
+}
+
+/// Where two states differ first.
+fn difference(a: &Value, b: &Value, at: &str) -> Option<String> {
+    let children = |v: &Value| -> Vec<String> {
+        match v {
+            Value::Object(o) => o.keys().cloned().collect(),
+            Value::Array(l) => (0..l.len()).map(|i| i.to_string()).collect(),
+            _ => vec![],
+        }
+    };
+    let get = |v: &Value, k: &str| match v {
+        Value::Array(l) => k.parse::<usize>().ok().and_then(|i| l.get(i)).cloned(),
+        other => other.get(k).cloned(),
+    };
+    if a == b {
+        return None;
+    }
+    let mut keys = children(a);
+    keys.extend(children(b));
+    for k in keys {
+        let (x, y) = (
+            get(a, &k).unwrap_or_default(),
+            get(b, &k).unwrap_or_default(),
+        );
+        if let Some(d) = difference(&x, &y, &format!("{at}/{k}")) {
+            return Some(d);
+        }
+    }
+    Some(format!("{at} should be {a} and is {b}"))
 }
 
 struct Sweep<'a> {
@@ -107,11 +138,13 @@ impl Sweep<'_> {
                     }
                     // A failure that wrote something says so, and one that says it changed nothing has left nothing.
                     if !hit.is_failed() {
-                        assert_eq!(
-                            state(&lab, self.side()),
-                            wanted,
-                            "{what}: success, but not as wanted"
-                        );
+                        let now = state(&lab, self.side());
+                        if now != wanted {
+                            hit.fail(&format!(
+                                "{what}: success, but not as wanted: {}",
+                                difference(&wanted, &now, "").unwrap_or_default()
+                            ));
+                        }
                     }
                 }
                 Blow::Kill => {
@@ -182,7 +215,8 @@ impl Sweep<'_> {
         let now = state(lab, self.side());
         if now != *wanted {
             d.fail(&format!(
-                "{what}: the state is another one\n-- wanted: {wanted:#}\n-- is: {now:#}"
+                "{what}: the state is another one: {}",
+                difference(wanted, &now, "").unwrap_or_default()
             ));
         }
         let d = lab.call(self.module, self.args.clone()).run().ok();

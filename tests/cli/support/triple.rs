@@ -21,6 +21,15 @@ impl Triple {
         self
     }
 
+    /// It must have succeeded, with a change or without.
+    #[track_caller]
+    pub fn ok(self) -> Triple {
+        if self.apply.is_failed() {
+            self.apply.fail("it failed");
+        }
+        self
+    }
+
     /// It must have found all as it is wanted.
     #[track_caller]
     pub fn unchanged(self) -> Triple {
@@ -32,14 +41,14 @@ impl Triple {
 }
 
 /// Runs a module three times and compares. A failure in check mode must be the same failure in earnest, without a write.
-#[must_use = "say .changed() or .unchanged(): three equal failures agree too"]
+#[must_use = "say .changed(), .unchanged() or .ok(): three equal failures agree too"]
 #[track_caller]
 pub fn triple(lab: &Lab, module: &str, args: Value) -> Triple {
     triple_with(lab, &lab.call(module, args))
 }
 
 /// The same with a call that has been prepared.
-#[must_use = "say .changed() or .unchanged(): three equal failures agree too"]
+#[must_use = "say .changed(), .unchanged() or .ok(): three equal failures agree too"]
 #[track_caller]
 pub fn triple_with(lab: &Lab, call: &Call) -> Triple {
     let (writes, files) = (lab.writes(), lab.files());
