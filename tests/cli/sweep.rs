@@ -316,10 +316,15 @@ fn note() -> Sweep<'static> {
     }
 }
 
+// With `true` it runs always, else only with TRUEPLAN_TEST_FULL=1.
 macro_rules! sweeps {
-    ($($name:ident: $what:expr, $blow:expr;)*) => {$(
+    ($($name:ident: $what:expr, $blow:expr, $always:expr;)*) => {$(
         #[test]
         fn $name() {
+            if !$always && !full() {
+                println!("{}: only with TRUEPLAN_TEST_FULL=1", stringify!($name));
+                return;
+            }
             let n = $what.run($blow);
             println!("{}: {n} requests", stringify!($name));
         }
@@ -327,36 +332,36 @@ macro_rules! sweeps {
 }
 
 sweeps! {
-    nic_dropped: nic(), Blow::Drop;
-    nic_answer_lost: nic(), Blow::DropAfter;
-    nic_killed: nic(), Blow::Kill;
-    nic_killed_after: nic(), Blow::KillAfter;
-    vnet_dropped: vnet(), Blow::Drop;
-    vnet_answer_lost: vnet(), Blow::DropAfter;
-    vnet_killed: vnet(), Blow::Kill;
-    vnet_killed_after: vnet(), Blow::KillAfter;
-    shell_dropped: shell(), Blow::Drop;
-    shell_answer_lost: shell(), Blow::DropAfter;
-    shell_killed: shell(), Blow::Kill;
-    shell_killed_after: shell(), Blow::KillAfter;
-    clone_dropped: clone(), Blow::Drop;
-    clone_answer_lost: clone(), Blow::DropAfter;
-    clone_killed: clone(), Blow::Kill;
-    clone_killed_after: clone(), Blow::KillAfter;
-    import_dropped: import(), Blow::Drop;
-    import_answer_lost: import(), Blow::DropAfter;
-    import_killed: import(), Blow::Kill;
-    import_killed_after: import(), Blow::KillAfter;
-    attach_answer_lost: attach(), Blow::DropAfter;
-    attach_killed_after: attach(), Blow::KillAfter;
-    relocate_dropped: relocate(), Blow::Drop;
-    relocate_answer_lost: relocate(), Blow::DropAfter;
-    relocate_killed: relocate(), Blow::Kill;
-    relocate_killed_after: relocate(), Blow::KillAfter;
-    shutdown_dropped: shutdown(), Blow::Drop;
-    shutdown_answer_lost: shutdown(), Blow::DropAfter;
-    shutdown_killed_after: shutdown(), Blow::KillAfter;
-    note_dropped: note(), Blow::Drop;
-    note_answer_lost: note(), Blow::DropAfter;
-    note_killed_after: note(), Blow::KillAfter;
+    nic_dropped: nic(), Blow::Drop, true;
+    nic_answer_lost: nic(), Blow::DropAfter, true;
+    nic_killed: nic(), Blow::Kill, true;
+    nic_killed_after: nic(), Blow::KillAfter, true;
+    vnet_dropped: vnet(), Blow::Drop, true;
+    vnet_answer_lost: vnet(), Blow::DropAfter, true;
+    vnet_killed: vnet(), Blow::Kill, false;
+    vnet_killed_after: vnet(), Blow::KillAfter, true;
+    shell_dropped: shell(), Blow::Drop, false;
+    shell_answer_lost: shell(), Blow::DropAfter, true;
+    shell_killed: shell(), Blow::Kill, false;
+    shell_killed_after: shell(), Blow::KillAfter, true;
+    clone_dropped: clone(), Blow::Drop, false;
+    clone_answer_lost: clone(), Blow::DropAfter, true;
+    clone_killed: clone(), Blow::Kill, false;
+    clone_killed_after: clone(), Blow::KillAfter, false;
+    import_dropped: import(), Blow::Drop, false;
+    import_answer_lost: import(), Blow::DropAfter, true;
+    import_killed: import(), Blow::Kill, false;
+    import_killed_after: import(), Blow::KillAfter, true;
+    attach_answer_lost: attach(), Blow::DropAfter, true;
+    attach_killed_after: attach(), Blow::KillAfter, false;
+    relocate_dropped: relocate(), Blow::Drop, false;
+    relocate_answer_lost: relocate(), Blow::DropAfter, true;
+    relocate_killed: relocate(), Blow::Kill, false;
+    relocate_killed_after: relocate(), Blow::KillAfter, true;
+    shutdown_dropped: shutdown(), Blow::Drop, false;
+    shutdown_answer_lost: shutdown(), Blow::DropAfter, true;
+    shutdown_killed_after: shutdown(), Blow::KillAfter, false;
+    note_dropped: note(), Blow::Drop, false;
+    note_answer_lost: note(), Blow::DropAfter, true;
+    note_killed_after: note(), Blow::KillAfter, false;
 }
