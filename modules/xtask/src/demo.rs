@@ -24,7 +24,11 @@ pub struct Stage {
 impl Stage {
     /// Builds the tarball and installs it where only this project sees it.
     pub fn install(root: &Path, debug: bool) -> Result<Stage, String> {
-        let tarball = dist::run(root, true, debug)?;
+        Stage::install_tarball(root, &dist::run(root, true, debug)?)
+    }
+
+    /// Installs that tarball.
+    pub fn install_tarball(root: &Path, tarball: &Path) -> Result<Stage, String> {
         let venv = root.join(".venv");
         let collections = root.join(".lab/collections");
         let _ = std::fs::remove_dir_all(&collections);

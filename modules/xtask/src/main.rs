@@ -56,7 +56,7 @@ enum Command {
     },
     /// The playbook where things go otherwise than in the demo.
     Scenarios {
-        /// Only those whose name contains this.
+        /// Only those whose name contains this; `broken` runs the planner that is broken on purpose.
         only: Option<String>,
     },
     /// Start the lab in the foreground and print how to reach it.
@@ -78,6 +78,9 @@ fn main() -> ExitCode {
         Command::Dist { check, debug } => dist::run(&root, check, debug).map(|_| ()),
         Command::Test { full } => test::run(&root, full),
         Command::Demo { seed, debug } => demo::run(&root, seed, debug),
+        Command::Scenarios { only } if only.as_deref() == Some("broken") => {
+            scenarios::broken_planner(&root)
+        }
         Command::Scenarios { only } => scenarios::step(&root, only.as_deref()),
         Command::Lab { world, seed } => lab::foreground(&root, &world, seed),
     };

@@ -2,7 +2,7 @@
 
 use crate::demo::{self, Run, Stage};
 use crate::lab::Lab;
-use crate::{env, truth};
+use crate::{dist, env, truth};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Instant;
@@ -317,4 +317,56 @@ pub fn step(root: &Path, only: Option<&str>) -> Result<(), String> {
     let n = run(root, only)?;
     println!("scenarios: {n} claims shown");
     Ok(())
+}
+
+/// A planner that foresees nothing must make the truth fall: else the comparison proves nothing.
+pub fn broken_planner(root: &Path) -> Result<(), String> {
+    env::run(
+        root,
+        "cargo",
+        &[
+            "build",
+            "--quiet",
+            "--locked",
+            "--package",
+            "trueplan",
+            "--features",
+            "broken-planner",
+        ],
+    )?;
+    let broken = root.join("target/debug/trueplan-broken");
+    std::fs::rename(root.join("target/debug/trueplan"), &broken).map_err(|e| e.to_string())?;
+    let tarball = dist::pack(root, &broken)?;
+    let stage = Stage::install_tarball(root, &tarball)?;
+    // Nobody must take it for a good one.
+    let _ = std::fs::remove_file(&tarball);
+    let lab = Lab::start(
+        root,
+        &root.join("tests/lab/demo-world.json"),
+        &root.join(".lab/scenario"),
+        3,
+    )?;
+    let limit = ["--limit", "web01,db-uefi"];
+    let check = demo::play(
+        root,
+        &stage,
+        &lab,
+        "broken-check",
+        "sdn,build",
+        &[&limit[..], &["--check"]].concat(),
+    )?;
+    let real = demo::play(root, &stage, &lab, "broken-real", "sdn,build", &limit)?;
+    let t = truth::compare(&check.lines, &real.lines);
+    println!(
+        "with a planner broken on purpose, truth: {} of {}",
+        t.equal, t.all
+    );
+    if t.all > 0 && t.equal < t.all && t.lies.iter().all(|l| l.contains("Put each NIC")) {
+        Ok(())
+    } else {
+        Err(format!(
+            "the broken pve_nic was not noticed, or something else was: {:?}",
+            t.lies
+        ))
+    }
 }
