@@ -70,6 +70,12 @@ options:
         Ignored in earnest.'
     type: bool
     default: false
+  at_rest:
+    description:
+      - Record in the descriptor that the machine is off, so that nobody writes to the data file any more. What is
+        written to it later makes RV(written_since) true, and the descriptor is then written anew.
+    type: bool
+    default: false
   state:
     description:
       - Whether the descriptor is there.
@@ -115,6 +121,17 @@ bytes:
     - Size of the disk in bytes.
   returned: for O(state=present)
   type: int
+found:
+  description:
+    - 'What was there before: V(none), V(same) for a descriptor of this data file, V(other) for one of another file or
+      size.'
+  returned: for O(state=present)
+  type: str
+written_since:
+  description:
+    - Whether the data file was written to after the descriptor that was found recorded it as at rest.
+  returned: for O(state=present)
+  type: bool
 msg:
   description:
     - What was done, or why the task failed.
@@ -217,6 +234,7 @@ def main():
             "bytes": {"type": "int"},
             "key": {"type": "int", "no_log": False},
             "source_pending": {"type": "bool", "default": False},
+            "at_rest": {"type": "bool", "default": False},
             "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
             "expect_plan": {"type": "str"},
         },

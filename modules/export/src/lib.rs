@@ -98,6 +98,14 @@ fn read_file(path: &Path) -> Fact {
         _ => "other",
     };
     let mut v = json!({"bytes": meta.len(), "kind": kind});
+    if let Some(t) = meta
+        .modified()
+        .ok()
+        .and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok())
+        .and_then(|t| u64::try_from(t.as_nanos()).ok())
+    {
+        v["modified_ns"] = json!(t);
+    }
     if kind == "file" && meta.len() <= TEXT_BYTES {
         let mut bytes = vec![];
         match File::open(path).and_then(|f| f.take(TEXT_BYTES).read_to_end(&mut bytes)) {

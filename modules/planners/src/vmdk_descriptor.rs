@@ -18,6 +18,7 @@ const OWN: &[Opt] = &[
     Opt::int("bytes", "Size that the data file must have exactly, in bytes. Needed for O(state=present)."),
     Opt::int("key", "Key of the disk's device in vCenter; only names the disk in plans and differences."),
     Opt::bool("source_pending", "In check mode only: an earlier task of this run makes the data file, so that it cannot be looked at yet. Ignored in earnest.").default("false"),
+    Opt::bool("at_rest", "Record in the descriptor that the machine is off, so that nobody writes to the data file any more. What is written to it later makes RV(written_since) true, and the descriptor is then written anew.").default("false"),
     Opt::str("state", "Whether the descriptor is there.").choices(&["present", "absent"]).default("\"present\""),
 ];
 
@@ -39,6 +40,18 @@ const OWN_RETURNS: &[Ret] = &[
         Kind::Int,
         "for O(state=present)",
         "Size of the disk in bytes.",
+    ),
+    Ret::new(
+        "found",
+        Kind::Str,
+        "for O(state=present)",
+        "What was there before: V(none), V(same) for a descriptor of this data file, V(other) for one of another file or size.",
+    ),
+    Ret::new(
+        "written_since",
+        Kind::Bool,
+        "for O(state=present)",
+        "Whether the data file was written to after the descriptor that was found recorded it as at rest.",
     ),
 ];
 
@@ -75,6 +88,7 @@ struct Descriptor {
     source_path: Option<String>,
     bytes: u64,
     pending: bool,
+    at_rest: bool,
 }
 
 fn make(a: &Args) -> Result<Box<dyn Module>, Vec<ArgError>> {
@@ -164,6 +178,7 @@ fn make(a: &Args) -> Result<Box<dyn Module>, Vec<ArgError>> {
         source,
         bytes: bytes as u64,
         pending: a.flag("source_pending"),
+        at_rest: a.flag("at_rest"),
         folder,
     }))
 }
@@ -193,6 +208,30 @@ impl Descriptor {
 
     fn name(&self) -> String {
         self.path.rsplit('/').next().unwrap_or_default().to_owned()
+    }
+
+    /// The descriptor that is there, if it is one.
+    fn found(&self, facts: &Facts) -> Option<vmdk::Descriptor> {
+        facts
+            .known(self.file())
+            .and_then(|v| v["text"].as_str())
+            .and_then(vmdk::parse_descriptor)
+    }
+
+    fn same(&self, d: &vmdk::Descriptor) -> bool {
+        d.extent == self.relative() && d.bytes == self.bytes
+    }
+
+    /// Whether the data file is newer than the descriptor that calls it at rest; both times are the export's.
+    fn written_since(&self, facts: &Facts) -> bool {
+        let time = |path: &str| {
+            facts
+                .known(ExportKey::File(path.to_owned()).key())
+                .and_then(|v| v["modified_ns"].as_u64())
+        };
+        let at_rest = self.found(facts).is_some_and(|d| d.at_rest && self.same(&d));
+        let data = self.source_path.as_deref().and_then(time);
+        at_rest && matches!((data, time(&self.path)), (Some(data), Some(own)) if data > own)
     }
 
     fn check_source(&self, facts: &Facts, plan: &mut Plan) -> Result<(), Refusal> {
@@ -276,9 +315,7 @@ impl Module for Descriptor {
                 ),
             ));
         }
-        let found = existing
-            .and_then(|v| v["text"].as_str())
-            .and_then(vmdk::parse_descriptor);
+        let found = self.found(facts);
         if existing.is_some() && !found.as_ref().is_some_and(|d| d.ours) {
             return Err(Refusal::new(format!(
                 "unable to touch {}: this module did not write it; move it away, or choose another disk number",
@@ -308,7 +345,8 @@ impl Module for Descriptor {
         self.check_source(facts, &mut plan)?;
         if found
             .as_ref()
-            .is_some_and(|d| d.extent == self.relative() && d.bytes == self.bytes)
+            .is_some_and(|d| self.same(d) && (d.at_rest || !self.at_rest))
+            && !(self.at_rest && self.written_since(facts))
         {
             return Ok(plan);
         }
@@ -322,7 +360,7 @@ impl Module for Descriptor {
                 .effect(Effect::Put(self.dir(), json!({"entries": []}))),
             );
         }
-        let text = vmdk::print_descriptor(&self.relative(), self.bytes);
+        let text = vmdk::print_descriptor(&self.relative(), self.bytes, self.at_rest);
         let mut entries = self.entries(facts);
         if !entries.contains(&self.name()) {
             entries.push(self.name());
@@ -330,6 +368,7 @@ impl Module for Descriptor {
         }
         let why = match &found {
             None => "describe VMware's data file for Proxmox".to_owned(),
+            Some(d) if self.same(d) => "record that the data file is at rest".to_owned(),
             Some(_) => "point our descriptor to where the data file is now".to_owned(),
         };
         plan.push(
@@ -361,11 +400,7 @@ impl Module for Descriptor {
     }
 
     fn view(&self, facts: &Facts) -> Value {
-        let d = facts
-            .known(self.file())
-            .and_then(|v| v["text"].as_str())
-            .and_then(vmdk::parse_descriptor);
-        match d {
+        match self.found(facts) {
             None if facts.known(self.file()).is_some() => json!({"descriptor": "(not ours)"}),
             None => json!({"descriptor": null}),
             Some(d) => {
@@ -376,7 +411,7 @@ impl Module for Descriptor {
                 } else {
                     "(another data file)".to_owned()
                 };
-                json!({"descriptor": {"path": self.path, "bytes": d.bytes, "data_file": source}})
+                json!({"descriptor": {"path": self.path, "bytes": d.bytes, "data_file": source, "at_rest": d.at_rest}})
             }
         }
     }
@@ -402,6 +437,17 @@ impl Module for Descriptor {
             } else {
                 Value::Null
             },
+        );
+        let present = self.source.is_some();
+        let found = match self.found(o.before) {
+            None => "none",
+            Some(d) if self.same(&d) => "same",
+            Some(_) => "other",
+        };
+        m.insert("found".into(), json!(present.then_some(found)));
+        m.insert(
+            "written_since".into(),
+            json!(present.then(|| self.written_since(o.before))),
         );
         m
     }

@@ -5,7 +5,8 @@ use plan::Key;
 /// A file or folder, by absolute path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExportKey {
-    /// `{bytes: n, kind: "file"|"folder"|"other", text: "…"}`; `text` only for files of at most 64 KiB of UTF-8.
+    /// `{bytes: n, kind: "file"|"folder"|"other", modified_ns: n, text: "…"}`; `text` only for files of at most 64 KiB of UTF-8,
+    /// `modified_ns` (since 1970, by the export's clock) not for what is only planned.
     File(String),
     /// `{entries: [name]}`, sorted.
     Folder(String),

@@ -9,14 +9,22 @@ use std::sync::LazyLock;
 
 /// The first words of the comment by which we know a descriptor that we wrote.
 pub const MARKER: &str = "# Written by trueplan.virt";
+/// The line of a descriptor that was written while the machine was off.
+const AT_REST: &str = "# The data file was at rest when this was written";
 /// Bytes of a sector in a descriptor's extent line.
 pub const SECTOR_BYTES: u64 = 512;
 
-/// Our descriptor for a flat data file: `relative` is the path from the descriptor's folder to it.
-pub fn print_descriptor(relative: &str, bytes: u64) -> String {
+/// Our descriptor for a flat data file: `relative` is the path from the descriptor's folder to it; `at_rest` records that nobody
+/// writes to it any more, so that whatever changes it later is known to be newer than the descriptor.
+pub fn print_descriptor(relative: &str, bytes: u64, at_rest: bool) -> String {
     let sectors = bytes / SECTOR_BYTES;
+    let rest = if at_rest {
+        format!("{AT_REST}.\n")
+    } else {
+        String::new()
+    };
     format!(
-        "# Disk DescriptorFile\n{MARKER}; points to a data file of VMware, which is only read. Remove it with state: absent.\nversion=1\nCID=fffffffe\nparentCID=ffffffff\ncreateType=\"vmfs\"\n\n# Extent description\nRW {sectors} VMFS \"{relative}\"\n\n# The Disk Data Base\n#DDB\nddb.adapterType = \"lsilogic\"\nddb.virtualHWVersion = \"19\"\n"
+        "# Disk DescriptorFile\n{MARKER}; points to a data file of VMware, which is only read. Remove it with state: absent.\n{rest}version=1\nCID=fffffffe\nparentCID=ffffffff\ncreateType=\"vmfs\"\n\n# Extent description\nRW {sectors} VMFS \"{relative}\"\n\n# The Disk Data Base\n#DDB\nddb.adapterType = \"lsilogic\"\nddb.virtualHWVersion = \"19\"\n"
     )
 }
 
@@ -29,6 +37,8 @@ pub struct Descriptor {
     pub bytes: u64,
     /// Whether we wrote it.
     pub ours: bool,
+    /// Whether the data file was at rest when it was written.
+    pub at_rest: bool,
 }
 
 /// Reads a descriptor with one extent; `None` if the text is none.
@@ -43,6 +53,7 @@ pub fn parse_descriptor(text: &str) -> Option<Descriptor> {
         extent: c[2].to_owned(),
         bytes: c[1].parse::<u64>().ok()?.checked_mul(SECTOR_BYTES)?,
         ours: text.lines().any(|l| l.starts_with(MARKER)),
+        at_rest: text.lines().any(|l| l.starts_with(AT_REST)),
     })
 }
 
@@ -67,16 +78,19 @@ mod tests {
 
     #[test]
     fn our_descriptor_reads_back() {
-        let t = print_descriptor("../../My VM [1] ü/My VM-flat.vmdk", 16 << 20);
-        let d = parse_descriptor(&t).unwrap();
-        assert_eq!(
-            d,
-            Descriptor {
-                extent: "../../My VM [1] ü/My VM-flat.vmdk".into(),
-                bytes: 16 << 20,
-                ours: true
-            }
-        );
+        for at_rest in [false, true] {
+            let t = print_descriptor("../../My VM [1] ü/My VM-flat.vmdk", 16 << 20, at_rest);
+            let d = parse_descriptor(&t).unwrap();
+            assert_eq!(
+                d,
+                Descriptor {
+                    extent: "../../My VM [1] ü/My VM-flat.vmdk".into(),
+                    bytes: 16 << 20,
+                    ours: true,
+                    at_rest
+                }
+            );
+        }
     }
 
     #[test]

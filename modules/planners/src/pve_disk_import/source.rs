@@ -75,7 +75,7 @@ impl Storage<'_> {
         let unit = match self.kind() {
             "lvm" | "lvmthin" => 4 << 20,
             "zfspool" | "zfs" | "rbd" => 1 << 20,
-            _ => 1 << 10,
+            _ => 512,
         };
         bytes.div_ceil(unit) * unit
     }
