@@ -149,6 +149,9 @@ pub struct VmInfo {
     network: bool,
 }
 
+/// Why a container has no `config` here.
+const CONTAINER: &str = "containers' configurations are not read";
+
 impl VmInfo {
     /// From coerced arguments.
     ///
@@ -290,9 +293,8 @@ impl VmInfo {
                 other => {
                     let why = match other {
                         Some(Fact::Unreadable(why)) => why.clone(),
-                        Some(Fact::Known(_)) => {
-                            "containers' configurations are not read".to_owned()
-                        }
+                        Some(Fact::Known(_)) => CONTAINER.to_owned(),
+                        _ if entry.get("type") == Some(&json!("lxc")) => CONTAINER.to_owned(),
                         Some(Fact::Absent) => "it is gone".to_owned(),
                         None => Self::silent(facts, &node)
                             .unwrap_or_else(|| format!("node {node} does not answer")),

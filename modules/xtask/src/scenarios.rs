@@ -42,6 +42,8 @@ const SCENARIOS: &[(&str, Story)] = &[
     ("attach and settle", attach),
     ("the second disk fails", second_disk_fails),
     ("the window does not grow with the disk", window),
+    ("bytes older than the guest's", older_bytes),
+    ("what stands in the way", in_the_way),
 ];
 
 struct Scenario<'a> {
@@ -308,6 +310,143 @@ fn window(s: &mut Scenario<'_>) -> Result<(), String> {
     s.claim(
         seen[0] == seen[1],
         &format!("the number of writes depends on the size: {seen:?}"),
+    )
+}
+
+/// The guest ran, wrote and is off again: only the data file's time tells. And a living guest's disks stay where they were put.
+fn older_bytes(s: &mut Scenario<'_>) -> Result<(), String> {
+    let limit = ["--limit", "db-uefi"];
+    let before = demo::guest_bytes(&s.lab)?;
+    s.play("sdn,build,relocate", &limit)?;
+    s.lab.fault(
+        &json!([{"side": "pve", "method": "POST", "path": "/qemu/20103/config$", "nth": 2,
+        "do": {"status": 500, "reason": "broken", "body": {"data": null, "message": "broken\n"}}}]),
+    )?;
+    s.play("cutover", &limit)?;
+    s.lab.clear_faults()?;
+    let data = s.vm("vm-103")?["disks"][0]["file"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    std::fs::File::options()
+        .append(true)
+        .open(&data)
+        .and_then(|f| f.set_modified(std::time::SystemTime::now()))
+        .map_err(|e| format!("{data}: {e}"))?;
+    for check in [true, false] {
+        let args = if check {
+            [&limit[..], &["--check"]].concat()
+        } else {
+            limit.to_vec()
+        };
+        let said = failed(&s.play("cutover", &args)?);
+        s.claim(
+            said.iter()
+                .any(|m| m.contains("has written to the data of scsi0")),
+            &format!("bytes that are older than the guest's are not refused: {said:?}"),
+        )?;
+    }
+    let again = [&limit[..], &["-e", "cutover_reimport=true"]].concat();
+    s.converge("cutover", &again)?;
+    demo::same_bytes(&s.lab, "vm-103", 20103, &before)?;
+    s.shown += 1;
+    // Weeks later: an imported guest is none of the business of settle, wherever its disks are.
+    let elsewhere = [&limit[..], &["-e", "pve_target_storage=local"]].concat();
+    let settle = s.play("settle", &elsewhere)?;
+    s.claim(
+        settle.writes == 0,
+        &format!("settle wrote {} times to an imported guest", settle.writes),
+    )
+}
+
+fn in_the_way(s: &mut Scenario<'_>) -> Result<(), String> {
+    let mut world = s.lab.world.clone();
+    let vms = world["vcenter"]["vms"].as_array_mut().ok_or("no vms")?;
+    for v in vms.iter_mut() {
+        // Copies of one machine, both without a shell.
+        if v["name"] == "db-uefi" || v["name"] == "Büro Server 1" {
+            v["uuid"] = json!("420c0000-aaaa-bbbb-cccc-000000000001");
+        }
+    }
+    world["pve"]["guests"] = json!([
+        {"vmid": 20101, "node": "pve1", "type": "lxc", "name": "ct", "status": "stopped", "config": {}},
+        {"vmid": 20102, "node": "pve1", "type": "qemu", "name": "other", "status": "stopped",
+         "config": {"tags": "migration-done", "smbios1": "uuid=11111111-2222-3333-4444-555555555555"}},
+    ]);
+    s.lab.reset(&world)?;
+    // A host that is no guest of a vCenter is left out.
+    let inventory = ["-i", "tests/lab/inventory", "-i", "nfsbox,"];
+    let run = s.play("sdn,build", &inventory)?;
+    let said = failed(&run);
+    for (what, why) in [
+        (
+            "vmid 20101 is a container",
+            "a container is taken for a shell",
+        ),
+        (
+            "vmid 20102 is a stranger",
+            "another guest that is done is taken for this one",
+        ),
+        (
+            "is also that of db-uefi in this run",
+            "two shells of one uuid are made in one run",
+        ),
+    ] {
+        s.claim(
+            said.iter().any(|m| m.contains(what)),
+            &format!("{why}: {said:?}"),
+        )?;
+    }
+    s.claim(
+        !run.lines
+            .iter()
+            .any(|l| l.host == "nfsbox" && l.status == "failed"),
+        "a host without a MoID fails",
+    )?;
+
+    s.lab.reset(&s.lab.world.clone())?;
+    let three = ["--limit", "web01,web02,no-tools"];
+    s.play("sdn,build,relocate", &three)?;
+    s.lab
+        .set(&json!({"pve": {"guest": 20101, "config": {"net0": null}}}))?;
+    let said = failed(&s.play("cutover", &["--limit", "web01"])?);
+    s.claim(
+        said.iter().any(|m| m.contains("has no counterpart")),
+        &format!("a guest would go over without its NIC: {said:?}"),
+    )?;
+    s.play("build", &["--limit", "web01"])?;
+    let powers_before = powers(&s.lab)?;
+    let said = failed(&s.play(
+        "cutover",
+        &["--limit", "web01,web02", "-e", "cutover_max_guests=1"],
+    )?);
+    s.claim(
+        said.iter()
+            .any(|m| m.contains("2 guests would be shut down"))
+            && powers(&s.lab)? == powers_before,
+        &format!("cutover_max_guests did not hold: {said:?}"),
+    )?;
+    s.play("cutover", &["--limit", "web01"])?;
+    // web01 is done and does not count; no-tools is allowed by name, and powered off.
+    let deaf = [
+        "--limit",
+        "web01,no-tools",
+        "-e",
+        "cutover_max_guests=1",
+        "-e",
+        "{migration_allow: [tools_not_running]}",
+    ];
+    let said = failed(&s.play("cutover", &deaf)?);
+    s.claim(
+        said.iter().any(|m| m.contains("set cutover_force_off"))
+            && s.vm("vm-111")?["power"] == "poweredOn",
+        &format!("a guest without Tools: {said:?}"),
+    )?;
+    let forced = [&deaf[..], &["-e", "cutover_force_off=true"]].concat();
+    let run = s.converge("cutover", &forced)?;
+    s.claim(
+        failed(&run).is_empty() && s.vm("vm-111")?["power"] == "poweredOff",
+        &format!("a guest without Tools: {:?}", failed(&run)),
     )
 }
 
