@@ -3,6 +3,8 @@
 mod support;
 
 mod architecture;
+mod bugs_pve;
+mod bugs_vmware;
 mod chain;
 mod faults;
 mod migrate;

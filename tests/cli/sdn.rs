@@ -87,7 +87,7 @@ fn refusals_are_the_same_in_check_mode_and_in_earnest() {
         &lab,
         "pve_vnet",
         json!({"vnet": "v101", "zone": "nope", "tag": 101}),
-        "refused",
+        "not_found",
     );
     assert!(m.contains("nope"), "{m}");
     let m = refused(

@@ -357,11 +357,11 @@ sweeps! {
     relocate_dropped: relocate(), Blow::Drop, false;
     relocate_answer_lost: relocate(), Blow::DropAfter, true;
     relocate_killed: relocate(), Blow::Kill, false;
-    relocate_killed_after: relocate(), Blow::KillAfter, true;
+    relocate_killed_after: relocate(), Blow::KillAfter, false;
     shutdown_dropped: shutdown(), Blow::Drop, false;
-    shutdown_answer_lost: shutdown(), Blow::DropAfter, true;
+    shutdown_answer_lost: shutdown(), Blow::DropAfter, false;
     shutdown_killed_after: shutdown(), Blow::KillAfter, false;
     note_dropped: note(), Blow::Drop, false;
-    note_answer_lost: note(), Blow::DropAfter, true;
+    note_answer_lost: note(), Blow::DropAfter, false;
     note_killed_after: note(), Blow::KillAfter, false;
 }
