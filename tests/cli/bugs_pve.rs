@@ -222,7 +222,12 @@ fn p54_a_second_factor_is_named_with_both_ways_out() {
         "{}",
         d.msg()
     );
-    assert_eq!(lab.writes(), 0);
+    let others: Vec<_> = d
+        .requests
+        .iter()
+        .filter(|r| r["path"] != "/api2/json/access/ticket")
+        .collect();
+    assert!(others.is_empty(), "{others:?}");
 }
 
 #[test]
@@ -317,7 +322,7 @@ fn c01_c02_only_what_was_given_is_sent() {
         )
         .check(true)
         .run();
-    d.failed("invalid_args").says("storage");
+    d.failed("refused").says("storage");
 }
 
 #[test]
@@ -519,7 +524,7 @@ fn c25_a_comma_in_a_source_is_refused_with_the_reason() {
         &lab,
         "pve_disk_import",
         json!({"vmid": 100, "disk": "scsi0", "storage": "data", "import_from": "esx:dc/ds/a,b/a.vmdk"}),
-        "refused",
+        "invalid_args",
     );
     assert!(m.contains("comma"), "{m}");
 }
