@@ -1,4 +1,6 @@
 //! The built binary from the outside, over real HTTPS, against labsim.
+// Figures that a run of the tests is asked for.
+#![allow(clippy::print_stdout)]
 
 mod support;
 

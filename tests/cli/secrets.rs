@@ -220,3 +220,65 @@ fn c18_the_lock_token_is_not_shown() {
     );
     assert!(!std::fs::read_to_string(&journal).unwrap().contains(LOCK));
 }
+
+/// The same for vCenter: SOAP faults that repeat what was sent, wrong passwords, wrong certificates, the journal.
+#[test]
+fn no_failure_of_a_vcenter_shows_a_secret() {
+    let lab = Lab::demo();
+    let power = || {
+        lab.call(
+            "vsphere_powerstate",
+            json!({"moid": "vm-101", "state": "powered-off"}),
+        )
+    };
+    let fault = |text: &str| {
+        format!(
+            "<?xml version=\"1.0\"?><soapenv:Envelope xmlns:soapenv=\"http://schemas.xmlsoap.org/soap/envelope/\"><soapenv:Body><soapenv:Fault><faultcode>ServerFaultCode</faultcode><faultstring>{text}</faultstring></soapenv:Fault></soapenv:Body></soapenv:Envelope>"
+        )
+    };
+    for act in [
+        json!({"status": 500, "body": fault(&format!("no: {}", crate::support::VC_PASSWORD))}),
+        json!({"status": 200, "body": format!("<html>{}</html>", crate::support::VC_PASSWORD)}),
+        json!({"status": 401, "reason": crate::support::VC_PASSWORD}),
+        json!("drop"),
+    ] {
+        for nth in 1..=4 {
+            lab.no_faults();
+            for n in nth..nth + 3 {
+                lab.fault(json!({"side": "vcenter", "nth": n, "do": act}));
+            }
+            // The search is in `run`.
+            power().check(true).run();
+        }
+    }
+    lab.no_faults();
+    power()
+        .arg("password", "not-the-password")
+        .secret("not-the-password")
+        .run()
+        .failed("auth");
+    power()
+        .arg("ca_path", Value::Null)
+        .run()
+        .failed("unreachable");
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("journal");
+    power()
+        .env("TRUEPLAN_JOURNAL", journal.to_str().unwrap())
+        .run()
+        .ok();
+    let text = std::fs::read_to_string(&journal).unwrap();
+    assert!(text.contains("PowerOffVM_Task"), "{text}");
+    assert!(!text.contains(crate::support::VC_PASSWORD), "{text}");
+    // A run that fails signs out too, where the server listens.
+    let sessions = || lab.world()["vcenter"]["sessions"].clone();
+    let before = sessions();
+    for nth in [3, 4, 5] {
+        lab.no_faults();
+        lab.fault(
+            json!({"side": "vcenter", "nth": nth, "do": {"status": 500, "body": fault("no")}}),
+        );
+        power().run();
+    }
+    assert_eq!(sessions(), before);
+}

@@ -109,7 +109,9 @@ pub fn agree(check: &Done, apply: &Done) {
 
 #[track_caller]
 fn same(a: &Done, b: &Done, key: &str) {
-    if a[key].to_string() != b[key].to_string() {
+    // As text, since the order of keys counts too.
+    let (x, y) = (a[key].to_string(), b[key].to_string());
+    if x != y {
         b.fail(&format!(
             "`{key}` differs between the runs.\n   first:  {}\n   second: {}",
             a[key], b[key]
