@@ -555,6 +555,11 @@ imported:
     - Whether this run imported data.
   returned: success
   type: bool
+available_bytes:
+  description:
+    - Room on the storage that the disk goes to, before this run.
+  returned: success, when the storage was looked at
+  type: int
 unused:
   description:
     - Where the volume stayed that was detached or replaced, such as V(unused0), or null.

@@ -430,6 +430,10 @@ impl Module for Disk {
             json!(parsed.as_ref().and_then(|p| p.get_size("size"))),
         );
         r.insert("imported".into(), json!(imported));
+        r.insert(
+            "available_bytes".into(),
+            json!(self.available(o.before, before.as_ref())),
+        );
         r.insert("unused".into(), json!(unused));
         r.insert("upid".into(), json!(upid));
         r.insert("pending".into(), Value::Object(pending));
@@ -438,6 +442,19 @@ impl Module for Disk {
 
     fn title(&self) -> String {
         format!("{} of {}", self.disk, self.target)
+    }
+}
+
+impl Disk {
+    /// Room on the storage that the disk goes to, in bytes, if it was looked at.
+    fn available(&self, facts: &plan::Facts, guest: Option<&Guest<'_>>) -> Option<u64> {
+        let name = self.target_storage.as_ref().or(self.storage.as_ref())?;
+        facts
+            .known(PveKey::Storages(guest?.node().to_owned()).key())?
+            .as_array()?
+            .iter()
+            .find(|s| s["storage"] == **name)?["avail"]
+            .as_u64()
     }
 }
 

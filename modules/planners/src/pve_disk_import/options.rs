@@ -260,6 +260,12 @@ pub static SPEC: ModuleSpec = ModuleSpec {
                 "Whether this run imported data.",
             ),
             Ret::new(
+                "available_bytes",
+                T::Int,
+                "success, when the storage was looked at",
+                "Room on the storage that the disk goes to, before this run.",
+            ),
+            Ret::new(
                 "unused",
                 T::Str,
                 "success",
