@@ -360,7 +360,8 @@ fn older_bytes(s: &mut Scenario<'_>) -> Result<(), String> {
 }
 
 fn in_the_way(s: &mut Scenario<'_>) -> Result<(), String> {
-    let mut world = s.lab.world.clone();
+    let clean = s.lab.world.clone();
+    let mut world = clean.clone();
     let vms = world["vcenter"]["vms"].as_array_mut().ok_or("no vms")?;
     for v in vms.iter_mut() {
         // Copies of one machine, both without a shell.
@@ -404,7 +405,7 @@ fn in_the_way(s: &mut Scenario<'_>) -> Result<(), String> {
         "a host without a MoID fails",
     )?;
 
-    s.lab.reset(&s.lab.world.clone())?;
+    s.lab.reset(&clean)?;
     let three = ["--limit", "web01,web02,no-tools"];
     s.play("sdn,build,relocate", &three)?;
     s.lab
