@@ -399,7 +399,10 @@ fn is_live(key: &str, old: Option<&str>, new: Option<&str>, current: &Map<String
     k.family() == Family::Unused
 }
 
-/// What is pending, for results: option to new value, null where it is to be removed.
+/// What is pending, for results: option to new value, null where it is to be removed; by name, since the server's order follows
+/// the order of its changes.
 pub fn pending_of(guest: &Guest<'_>) -> Map<String, Value> {
-    guest.pending().clone()
+    let mut pending = guest.pending().clone();
+    pending.sort_keys();
+    pending
 }

@@ -499,7 +499,7 @@ impl Module for Nic {
             .and_then(|s| PropString::parse(&self.interface, s).ok());
         let get = |name: &str| parsed.as_ref().and_then(|p| p.get(name)).map(str::to_owned);
         let waiting: Map<String, Value> = after
-            .map(|g| g.pending().clone())
+            .map(|g| foresee::pending_of(&g))
             .unwrap_or_default()
             .into_iter()
             .filter(|(k, _)| *k == self.interface)

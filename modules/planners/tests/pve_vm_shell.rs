@@ -157,10 +157,10 @@ fn p03_p07_devices_are_added_and_changed() {
 #[test]
 fn p04_cloud_init_values_compare_equal() {
     let mut s = Site::new();
-    s.guest(100, json!({"sshkeys": "ssh-rsa%20AAA%20a%40b%0A", "nameserver": "1.1.1.1 8.8.8.8", "ipconfig0": "ip=dhcp", "cipassword": "**********"}));
+    s.guest(100, json!({"sshkeys": "ssh-ed25519%20AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f%20a%40b%0A", "nameserver": "1.1.1.1 8.8.8.8", "ipconfig0": "ip=dhcp", "cipassword": "**********"}));
     let r = s.check(
         "pve_vm_shell",
-        json!({"vmid": 100, "sshkeys": "ssh-rsa AAA a@b", "nameservers": ["1.1.1.1", "8.8.8.8"], "ipconfig": {"ipconfig0": "ip=dhcp"}, "cipassword": "hunter2-hunter2"}),
+        json!({"vmid": 100, "sshkeys": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f a@b", "nameservers": ["1.1.1.1", "8.8.8.8"], "ipconfig": {"ipconfig0": "ip=dhcp"}, "cipassword": "hunter2-hunter2"}),
     );
     assert_eq!(r.keys["changed"], json!(false), "{:#?}", r.keys);
     assert!(
@@ -168,6 +168,17 @@ fn p04_cloud_init_values_compare_equal() {
             .as_str()
             .is_some_and(|u| u.contains("cipassword"))
     );
+}
+
+#[test]
+fn what_is_no_public_key_is_refused_before_it_is_sent() {
+    let d = try_make(
+        "pve_vm_shell",
+        json!({"vmid": 100, "sshkeys": "ssh-ed25519 AAAA a@b"}),
+    );
+    let e = d.err().expect("an error");
+    assert_eq!(e[0].path, "sshkeys");
+    assert!(e[0].msg.contains("no public SSH key"), "{}", e[0].msg);
 }
 
 #[test]

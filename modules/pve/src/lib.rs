@@ -32,6 +32,7 @@ pub mod schema;
 pub mod sdn;
 pub mod size;
 pub mod smbios;
+pub mod ssh;
 pub mod tags;
 pub mod volume;
 

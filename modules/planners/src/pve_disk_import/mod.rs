@@ -9,7 +9,7 @@ mod wish;
 
 use crate::look::{self, Look, Stop, Think};
 use crate::pve_common::{self as common, Guest, Target, text};
-use crate::pve_foresee::Change;
+use crate::pve_foresee::{self as foresee, Change};
 use crate::pve_write;
 use crate::{Def, Side};
 use plan::{
@@ -415,7 +415,7 @@ impl Module for Disk {
             .rev()
             .find_map(|a| a.as_str().filter(|a| a.starts_with("UPID:")));
         let pending: Map<String, Value> = after
-            .map(|g| g.pending().clone())
+            .map(|g| foresee::pending_of(&g))
             .unwrap_or_default()
             .into_iter()
             .filter(|(k, _)| *k == self.disk)

@@ -357,6 +357,13 @@ fn acceptable(key: &str, value: &str) -> Result<(), String> {
             Err(e) => Err(e.to_string()),
         };
     }
+    if key == "sshkeys"
+        && let Some(line) = pve::ssh::no_public_key(&pve::ids::percent_decode(value))
+    {
+        return Err(format!(
+            "the line {line:?} is no public SSH key; give TYPE KEY COMMENT as in a .pub file, one a line"
+        ));
+    }
     match pve::check::refusal(k.schema(), value) {
         Some((why, way_out)) => Err(format!("{why}; {way_out}")),
         None => Ok(()),

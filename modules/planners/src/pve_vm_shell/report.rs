@@ -108,7 +108,7 @@ impl Shell {
                 devices.insert(drive.key().as_str().to_owned(), json!(f));
             }
         }
-        let pending = after.map(|g| g.pending().clone()).unwrap_or_default();
+        let pending = after.map(|g| foresee::pending_of(&g)).unwrap_or_default();
         let status = vmid
             .filter(|_| after.is_some())
             .and_then(|v| status_in(o.after, v));
