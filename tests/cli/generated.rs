@@ -254,6 +254,8 @@ fn hold(title: &str, many: u64, make: impl Fn(&mut Gen) -> Case) {
                     list.into_iter()
                         .find(|x| x["vmid"].to_string() == v.to_string().replace('"', ""))
                 });
+                // At once, since a long run may be broken off.
+                let _ = writeln!(std::io::stderr(), "{title}: seed {seed}: {}", kind(&why));
                 wrong.push(format!(
                     "==== {title}: seed {seed} (TRUEPLAN_TEST_SEED={seed} TRUEPLAN_TEST_CASES=1)\n-- args: {}\n-- login {}, before: {}, patches: {}, guest: {}\n{why}",
                     Value::Object(case.args),

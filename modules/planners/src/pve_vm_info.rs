@@ -370,7 +370,7 @@ impl VmInfo {
         entry.insert("nics".into(), json!(nics));
         entry.insert("disks".into(), json!(disks));
         entry.insert("mac".into(), Value::Object(mac));
-        let mut pending = crate::pve_foresee::pending_of(&guest);
+        let mut pending = crate::pve_foresee::pending_of(guest);
         if let Some(p) = pending.get_mut("cipassword") {
             *p = json!(plan::MASKED);
         }

@@ -229,7 +229,9 @@ impl Descriptor {
                 .known(ExportKey::File(path.to_owned()).key())
                 .and_then(|v| v["modified_ns"].as_u64())
         };
-        let at_rest = self.found(facts).is_some_and(|d| d.at_rest && self.same(&d));
+        let at_rest = self
+            .found(facts)
+            .is_some_and(|d| d.at_rest && self.same(&d));
         let data = self.source_path.as_deref().and_then(time);
         at_rest && matches!((data, time(&self.path)), (Some(data), Some(own)) if data > own)
     }
