@@ -347,6 +347,18 @@ fn older_bytes(s: &mut Scenario<'_>) -> Result<(), String> {
         )?;
     }
     let again = [&limit[..], &["-e", "cutover_reimport=true"]].concat();
+    // An import anew that breaks leaves new and old disks side by side: nobody may go on from there as if all were new.
+    s.lab.fault(
+        &json!([{"side": "pve", "method": "POST", "path": "/qemu/20103/config$", "nth": 1,
+        "do": {"status": 500, "reason": "broken", "body": {"data": null, "message": "broken\n"}}}]),
+    )?;
+    s.play("cutover", &again)?;
+    s.lab.clear_faults()?;
+    let said = failed(&s.play("cutover", &limit)?);
+    s.claim(
+        said.iter().any(|m| m.contains("did not end")),
+        &format!("half of the disks are old, and nobody says so: {said:?}"),
+    )?;
     s.converge("cutover", &again)?;
     demo::same_bytes(&s.lab, "vm-103", 20103, &before)?;
     s.shown += 1;
