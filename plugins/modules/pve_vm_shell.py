@@ -79,6 +79,15 @@ options:
       - Let an existing guest get another name.
     type: bool
     default: false
+  cipassword_update:
+    description:
+      - 'The server does not show O(cipassword). V(on_create): it is written where none is set. V(always): in every run,
+        which then always changes something.'
+    type: str
+    choices:
+      - on_create
+      - always
+    default: on_create
   create_only:
     description:
       - Options that are written at creation and not compared later.
@@ -278,7 +287,8 @@ options:
     type: str
   cipassword:
     description:
-      - 'Cloud-init password. The server does not show it: it is written when none is set, and not compared later.'
+      - 'Cloud-init password. The server does not show it: it is written where none is set, and not compared later; see
+        O(cipassword_update).'
     type: str
   citype:
     description:
@@ -969,6 +979,12 @@ def main():
             "update": {"type": "bool", "default": False},
             "update_unsafe": {"type": "bool", "default": False},
             "rename": {"type": "bool", "default": False},
+            "cipassword_update": {
+                "type": "str",
+                "default": "on_create",
+                "choices": ["on_create", "always"],
+                "no_log": False,
+            },
             "create_only": {"type": "list", "elements": "str"},
             "unset": {"type": "list", "elements": "str"},
             "delete": {"type": "str"},

@@ -186,6 +186,10 @@ impl<'a> Guest<'a> {
             value: self.0.get("digest").cloned().unwrap_or(Value::Null),
         }
     }
+    /// Whether an earlier task of this check run made or changed it: no server has given such a configuration a digest.
+    pub fn only_planned(&self) -> bool {
+        self.0["digest"].as_str().is_none_or(str::is_empty)
+    }
     /// The BIOS uuid of `smbios1`.
     pub fn uuid(&self) -> Option<String> {
         uuid_of(self.config())

@@ -1,7 +1,7 @@
 //! What becomes of the drives that a request sets: names, sizes and formats as the server will choose them, and what is refused.
 
 use crate::look::{Look, Stop};
-use crate::pve_common::{granted, list};
+use crate::pve_common::{Guest, granted, list};
 use crate::pve_foresee::Setting;
 use plan::{ErrorKind, Fact, Refusal};
 use pve::config::Config;
@@ -277,6 +277,31 @@ impl<'l, 'a> Drives<'l, 'a> {
             Err(_) => Ok(None),
         }
     }
+}
+
+/// The volume of a disk whose options change: the server looks at it, and refuses the change if it is gone
+/// (docs/bugs.md P39). Says which volume is missing. Not asked for a guest that an earlier task of a check run changed: its
+/// volumes may be planned only.
+pub fn gone(
+    look: &Look<'_>,
+    guest: &Guest<'_>,
+    drive: &PropString,
+) -> Result<Option<String>, Stop> {
+    if guest.only_planned() {
+        return Ok(None);
+    }
+    let volume = match DriveFile::of(drive) {
+        Some(DriveFile::Volume(v)) if !pve::boot::is_cdrom(drive) => v,
+        _ => return Ok(None),
+    };
+    let k = PveKey::Volume {
+        node: guest.node().to_owned(),
+        volid: volume.to_string(),
+    };
+    let fact = look.aux(&k, &format!("whether {volume} is there"))?;
+    Ok(matches!(fact, Some(Fact::Absent)).then(|| {
+        format!("its volume {volume} does not exist; detach the disk, or bring the volume back")
+    }))
 }
 
 /// Size of a new volume: that of the template for EFI and TPM volumes, whatever was asked for (docs/pve-facts.md, NICs and disks).

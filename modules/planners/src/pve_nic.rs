@@ -502,7 +502,8 @@ impl Module for Nic {
             .map(|g| foresee::pending_of(&g))
             .unwrap_or_default()
             .into_iter()
-            .filter(|(k, _)| *k == self.interface)
+            // The server takes a card that goes out of the boot order, which on a running guest waits too.
+            .filter(|(k, _)| *k == self.interface || self.absent && k == "boot")
             .collect();
         let vmid = common::resolve(o.after, &self.target);
         let on = match (&self.target, vmid) {
@@ -512,7 +513,7 @@ impl Module for Nic {
         let nic = &self.interface;
         let msg = match (self.absent, o.changed) {
             (true, true) => format!("Nic {nic} deleted on {on}"),
-            (true, false) if !waiting.is_empty() => {
+            (true, false) if waiting.contains_key(nic) => {
                 format!("Nic {nic} on {on} is already to be removed at the next stop")
             }
             (true, false) => format!("Nic {nic} does not exist on {on}"),

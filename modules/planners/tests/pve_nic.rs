@@ -257,14 +257,14 @@ fn p57_p58_a_running_guest_reports_what_is_pending() {
         "pve_nic",
         json!({"vmid": 103, "interface": "net0", "state": "absent"}),
     );
-    assert_eq!(r.keys["pending"], json!({"net0": null}));
+    assert_eq!(r.keys["pending"], json!({"net0": null, "boot": "order=scsi0"}));
     let r = s.check(
         "pve_nic",
         json!({"vmid": 103, "interface": "net0", "state": "absent"}),
     );
     assert_eq!(
         (r.keys["changed"].clone(), r.keys["pending"].clone()),
-        (json!(false), json!({"net0": null}))
+        (json!(false), json!({"net0": null, "boot": "order=scsi0"}))
     );
 }
 

@@ -47,8 +47,9 @@ impl Stage {
         Ok(Stage { venv, collections })
     }
 
-    /// An ansible-playbook command in the lab's environment.
-    pub fn playbook(&self, root: &Path, lab: &Lab, log: &Path) -> Command {
+    /// An ansible-playbook command in the lab's environment, with the token that has the minimal roles of these stages.
+    pub fn playbook(&self, root: &Path, lab: &Lab, log: &Path, tags: &str) -> Command {
+        let token = token_of(tags);
         let mut c = Command::new(self.venv.join("bin/ansible-playbook"));
         c.current_dir(root).stdin(Stdio::null());
         let (pve_host, pve_port) = lab.pve.rsplit_once(':').unwrap_or(("127.0.0.1", ""));
@@ -77,11 +78,8 @@ impl Stage {
             .env("PROXMOX_HOST", pve_host)
             .env("PROXMOX_PORT", pve_port)
             .env("PROXMOX_CA_PATH", &ca)
-            .env("PROXMOX_TOKEN_ID", "migrate@pve!trueplan")
-            .env(
-                "PROXMOX_TOKEN_SECRET",
-                secret("pve", "/tokens/migrate@pve/0/secret"),
-            )
+            .env("PROXMOX_TOKEN_ID", format!("migrate@pve!{token}"))
+            .env("PROXMOX_TOKEN_SECRET", token_secret(&lab.world, token))
             .env("VMWARE_HOST", vc_host)
             .env("VMWARE_PORT", vc_port)
             .env("VMWARE_CA_PATH", &ca)
@@ -90,6 +88,25 @@ impl Stage {
         c.arg("trueplan.virt.migrate");
         c
     }
+}
+
+/// The token of docs/privileges.md for these stages: one of its own for each, and one that may do them all.
+fn token_of(tags: &str) -> &str {
+    match tags {
+        // Relocation writes nothing here: it only looks whether the guest has gone over.
+        "discover" | "relocate" => "discover",
+        "sdn" | "build" | "cutover" => tags,
+        _ => "whole",
+    }
+}
+
+fn token_secret(world: &Value, token: &str) -> String {
+    let all = world["pve"]["tokens"]["migrate@pve"].as_array();
+    let ours = all
+        .into_iter()
+        .flatten()
+        .find(|t| t["tokenid"] == token && t["privsep"] == 1);
+    ours.map_or_else(String::new, |t| text(t, "secret"))
 }
 
 /// What one playbook run gave.
@@ -114,7 +131,7 @@ pub fn play(
     let log = lab.state.join(format!("{name}.jsonl"));
     let _ = std::fs::remove_file(&log);
     let before = lab.writes()?;
-    let mut c = stage.playbook(root, lab, &log);
+    let mut c = stage.playbook(root, lab, &log, tags);
     c.arg("--diff").args(["--tags", tags]).args(args);
     let o = c.output().map_err(|e| format!("ansible-playbook: {e}"))?;
     let text = String::from_utf8_lossy(&o.stdout).into_owned();

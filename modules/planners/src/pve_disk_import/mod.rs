@@ -414,11 +414,14 @@ impl Module for Disk {
             .iter()
             .rev()
             .find_map(|a| a.as_str().filter(|a| a.starts_with("UPID:")));
+        let boots = matches!(self.state, State::Absent | State::Detached)
+            || parsed.as_ref().is_some_and(pve::boot::is_cdrom);
         let pending: Map<String, Value> = after
             .map(|g| foresee::pending_of(&g))
             .unwrap_or_default()
             .into_iter()
-            .filter(|(k, _)| *k == self.disk)
+            // A drive that goes, or a CD-ROM that comes, changes the boot order, which on a running guest waits too.
+            .filter(|(k, _)| *k == self.disk || k == "boot" && boots)
             .collect();
         let mut r = Map::new();
         r.insert("msg".into(), json!(self.message(o, before.as_ref())));

@@ -71,6 +71,11 @@ impl Disk {
                 ));
             }
         }
+        if new.get("file") == old.get("file")
+            && let Some(why) = crate::pve_drives::gone(look, guest, old)?
+        {
+            return Err(self.refused(guest, why));
+        }
         let running = self.running(look, guest)?;
         let why = pve_write::why_changed(&self.disk, &old.print(), &new.print());
         let setting = Setting {
@@ -483,11 +488,14 @@ impl Disk {
 
 /// GiB as the server reads them, exact to the KiB.
 fn gib(bytes: u64) -> String {
-    let g = bytes as f64 / f64::from(1u32 << 30);
-    if g.fract() == 0.0 {
-        format!("{g:.0}")
-    } else {
-        let text = format!("{g:.9}");
-        text.trim_end_matches('0').to_owned()
-    }
+    let exact = bytes as f64 / f64::from(1u32 << 30);
+    // The shortest text of which the server makes these bytes; a rounded one could be a KiB more.
+    let texts = (0..12).map(|digits| format!("{exact:.digits$}"));
+    texts
+        .into_iter()
+        .find(|t| {
+            t.parse()
+                .is_ok_and(|g| pve::size::new_disk_bytes(g) == bytes)
+        })
+        .unwrap_or_else(|| exact.to_string())
 }

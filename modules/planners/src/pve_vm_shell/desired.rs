@@ -65,6 +65,8 @@ pub(super) struct Shell {
     pub tags_add: Vec<String>,
     pub tags_remove: Vec<String>,
     pub create_only: Vec<String>,
+    /// The password is written in every run.
+    pub cipassword_always: bool,
     /// `unset` and `delete` together, as names of the configuration.
     pub unset: Vec<String>,
     pub said_delete: bool,
@@ -226,6 +228,7 @@ impl Shell {
             tags_add: args.strs("tags_add").unwrap_or_default(),
             tags_remove: args.strs("tags_remove").unwrap_or_default(),
             create_only: args.strs("create_only").unwrap_or_default(),
+            cipassword_always: args.str("cipassword_update") == Some("always"),
             unset,
             said_delete: args.given("delete"),
             revert,

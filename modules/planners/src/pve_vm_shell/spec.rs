@@ -87,7 +87,7 @@ const GUEST: &[Opt] = &[
     Opt::str("boot", "Boot order, V(order=scsi0;net0), or the old letters such as V(cnd). Every device must exist."),
     Opt::str("bootdisk", "Disk that the old letter V(c) means."),
     Opt::str("cicustom", "Cloud-init files that replace generated ones."),
-    Opt::str("cipassword", "Cloud-init password. The server does not show it: it is written when none is set, and not compared later.").secret(),
+    Opt::str("cipassword", "Cloud-init password. The server does not show it: it is written where none is set, and not compared later; see O(cipassword_update).").secret(),
     Opt::str("citype", "Cloud-init format.").choices(&["nocloud", "configdrive2", "opennebula"]),
     Opt::bool("ciupgrade", "Let cloud-init upgrade packages at first boot."),
     Opt::str("ciuser", "Cloud-init user."),
@@ -260,6 +260,9 @@ const TASK: &[Opt] = &[
         .default("false"),
     Opt::bool("update_unsafe", "Accepted; disks and cards are always compared here, and never lost.").default("false"),
     Opt::bool("rename", "Let an existing guest get another name.").default("false"),
+    Opt::str("cipassword_update", "The server does not show O(cipassword). V(on_create): it is written where none is set. V(always): in every run, which then always changes something.")
+        .choices(&["on_create", "always"])
+        .default("\"on_create\""),
     Opt::strs("create_only", "Options that are written at creation and not compared later."),
     Opt::strs("unset", "Options to be removed from the guest."),
     Opt::str("delete", "Options to be removed from the guest, separated by commas."),

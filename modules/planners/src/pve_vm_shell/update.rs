@@ -110,7 +110,7 @@ impl Shell {
             }
             let k: ConfigKey = key.parse().map_err(|e: pve::KeyError| self.no(guest, e))?;
             if k.is_bus_drive() {
-                self.compare_drive(guest, key, value, &mut d)?;
+                self.compare_drive(look, guest, key, value, &mut d)?;
             } else if k.is_net() {
                 self.compare_card(guest, key, value, &mut d)?;
             } else {
@@ -159,6 +159,7 @@ impl Shell {
 
     fn compare_drive(
         &self,
+        look: &Look<'_>,
         guest: &Guest<'_>,
         key: &str,
         value: &str,
@@ -183,6 +184,9 @@ impl Shell {
         }
         if let Some(new) = found.set {
             if new.get("file") == old.get("file") {
+                if let Some(why) = drives_of::gone(look, guest, &old)? {
+                    return Err(self.no(guest, format_args!("{key}: {why}")));
+                }
                 d.set.push(Setting::plain(key, new.print()));
             } else {
                 d.place.push(new);
@@ -220,7 +224,7 @@ impl Shell {
     ) -> Result<(), Stop> {
         let stored = guest.config().get(key);
         if pve::config::MASKED.contains(&key) {
-            match stored {
+            match stored.filter(|_| key != "cipassword" || !self.cipassword_always) {
                 Some(_) => d.notes.push(format!(
                     "{key}: the server does not show it, so it is not compared"
                 )),

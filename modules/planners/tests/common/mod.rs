@@ -138,6 +138,30 @@ impl Site {
             PveKey::GuestStatus(vmid),
             json!({"status": "stopped", "uptime": 0, "ha": {"managed": 0}}),
         );
+        // The volumes that it names are there.
+        for (key, value) in config.as_object().into_iter().flatten() {
+            let Some(volid) = value.as_str().and_then(|v| v.split(',').next()) else {
+                continue;
+            };
+            let disk = ["scsi", "sata", "ide", "virtio", "efidisk", "tpmstate"]
+                .iter()
+                .any(|b| key.starts_with(b) && key != "scsihw");
+            if disk && volid.contains(':') {
+                for node in ["pve1", "pve2"] {
+                    let key = PveKey::Volume {
+                        node: node.into(),
+                        volid: volid.into(),
+                    };
+                    let size = value
+                        .as_str()
+                        .and_then(|v| v.split("size=").nth(1)?.split(',').next());
+                    let size = size.and_then(pve::size::parse_size).unwrap_or(1 << 30);
+                    if !self.facts.contains_key(&key.key()) {
+                        self.put(key, json!({"size": size}));
+                    }
+                }
+            }
+        }
         self.put(PveKey::Replication(vmid), json!([]));
         self.put(PveKey::Snapshots(vmid), json!([]));
         self.put(PveKey::IdFree(vmid), json!(false));

@@ -1,0 +1,9 @@
+//! Proxmox modules from the outside against what was recorded, by number of the trouble that users had, and in each other's way.
+#![allow(clippy::print_stdout)]
+
+mod support;
+
+mod bugs;
+mod race;
+mod running;
+mod sizes;
