@@ -334,8 +334,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     def _add_to_path_groups(self, host, path):
         parent = None
         parts = [p for p in str(path or "").split("/") if p]
+        prefix = self.get_option("group_by_paths_prefix")
+        above = [prefix] if prefix else []
         for n in range(len(parts)):
-            name = self._sanitize_group_name("_".join(([self.get_option("group_by_paths_prefix")] if self.get_option("group_by_paths_prefix") else []) + parts[: n + 1]))
+            name = self._sanitize_group_name("_".join(above + parts[: n + 1]))
             group = self.inventory.add_group(name)
             if parent and parent != group:
                 self.inventory.add_child(parent, group)

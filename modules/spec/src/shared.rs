@@ -47,6 +47,12 @@ pub const RETURNS_WRITING: &[Ret] = &[
         "The hash of RV(plan), for O(expect_plan).",
     ),
     Ret::new(
+        "would_change",
+        Kind::Bool,
+        "with C(plan_only)",
+        "Whether something would be changed; RV(changed) is then V(false), as nothing is.",
+    ),
+    Ret::new(
         "diff",
         Kind::Dict,
         "when run with C(--diff)",

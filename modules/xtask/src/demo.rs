@@ -47,10 +47,23 @@ impl Stage {
         Ok(Stage { venv, collections })
     }
 
-    /// An ansible-playbook command in the lab's environment, with the token that has the minimal roles of these stages.
+    /// The migration's playbook in the lab's environment, with the token that has the minimal roles of these stages.
     pub fn playbook(&self, root: &Path, lab: &Lab, log: &Path, tags: &str) -> Command {
-        let token = token_of(tags);
-        let mut c = Command::new(self.venv.join("bin/ansible-playbook"));
+        let mut c = self.command(root, lab, "ansible-playbook", log, token_of(tags));
+        c.arg("trueplan.virt.migrate");
+        c
+    }
+
+    /// A program of Ansible's in the lab's environment, with that token of migrate@pve.
+    pub fn command(
+        &self,
+        root: &Path,
+        lab: &Lab,
+        program: &str,
+        log: &Path,
+        token: &str,
+    ) -> Command {
+        let mut c = Command::new(self.venv.join("bin").join(program));
         c.current_dir(root).stdin(Stdio::null());
         let (pve_host, pve_port) = lab.pve.rsplit_once(':').unwrap_or(("127.0.0.1", ""));
         let (vc_host, vc_port) = lab.vcenter.rsplit_once(':').unwrap_or(("127.0.0.1", ""));
@@ -85,7 +98,6 @@ impl Stage {
             .env("VMWARE_CA_PATH", &ca)
             .env("VMWARE_USER", secret("vcenter", "/users/0/name"))
             .env("VMWARE_PASSWORD", secret("vcenter", "/users/0/password"));
-        c.arg("trueplan.virt.migrate");
         c
     }
 }

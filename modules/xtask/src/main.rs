@@ -1,10 +1,12 @@
 //! `cargo xtask`: everything that is more than one `cargo` call.
 
+mod ansible;
 mod demo;
 mod dist;
 mod docs;
 mod env;
 mod lab;
+mod leaks;
 mod scenarios;
 mod test;
 mod truth;
@@ -54,6 +56,14 @@ enum Command {
         #[arg(long)]
         debug: bool,
     },
+    /// The collection on the oldest and the newest ansible-core, ansible-lint, galaxy-importer, and the search for secrets.
+    Ansible {
+        /// Only the steps whose name contains this.
+        only: Option<String>,
+        /// Also ansible-core 2.19, ansible-test sanity and the changelog's lint.
+        #[arg(long)]
+        full: bool,
+    },
     /// The playbook where things go otherwise than in the demo.
     Scenarios {
         /// Only those whose name contains this; `broken` runs the planner that is broken on purpose.
@@ -78,6 +88,7 @@ fn main() -> ExitCode {
         Command::Dist { check, debug } => dist::run(&root, check, debug).map(|_| ()),
         Command::Test { full } => test::run(&root, full),
         Command::Demo { seed, debug } => demo::run(&root, seed, debug),
+        Command::Ansible { full, only } => ansible::run(&root, full, only.as_deref()),
         Command::Scenarios { only } if only.as_deref() == Some("broken") => {
             scenarios::broken_planner(&root)
         }
