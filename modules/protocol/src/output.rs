@@ -9,8 +9,15 @@ use std::process::ExitCode;
 /// The exit code is for people: Ansible only looks at `failed` (STYLE.md F1).
 pub fn emit(report: &Report, secrets: &[String], pretty: bool) -> ExitCode {
     let mut v = Value::Object(report.keys.clone());
+    // Also as they are written within a JSON text that is part of a message.
+    let escaped: Vec<String> = secrets
+        .iter()
+        .map(|s| Value::from(s.as_str()).to_string())
+        .map(|quoted| quoted[1..quoted.len() - 1].to_owned())
+        .collect();
     let mut secrets: Vec<&str> = secrets
         .iter()
+        .chain(&escaped)
         .map(String::as_str)
         .filter(|s| s.len() >= 8)
         .collect();

@@ -148,12 +148,17 @@ impl Session {
         }
     }
 
-    /// The text without any known secret.
+    /// The text without any known secret, also as it is written within JSON or a URL.
     pub(crate) fn scrub(&self, text: &str) -> String {
         let mut t = text.to_owned();
         for s in self.secrets.borrow().iter() {
-            if t.contains(s.as_str()) {
-                t = t.replace(s.as_str(), MASKED);
+            let quoted = json!(s).to_string();
+            // Without the two quotes around it; a secret may itself begin or end with one.
+            let escaped = &quoted[1..quoted.len() - 1];
+            for form in [s.as_str(), escaped, wire::encode(s).as_str()] {
+                if t.contains(form) {
+                    t = t.replace(form, MASKED);
+                }
             }
         }
         t
@@ -341,12 +346,14 @@ impl Session {
                 .collect();
             let (status, answer) = match &result {
                 Ok(v) => (200, self.scrub(&v.to_string())),
-                Err(ApiError::Refused(r) | ApiError::Proxy(r, _)) => (r.status, r.text()),
+                Err(ApiError::Refused(r) | ApiError::Proxy(r, _)) => {
+                    (r.status, self.scrub(&r.text()))
+                }
                 Err(e) => (0, self.scrub(&e.chain())),
             };
             j.write(Line {
                 method,
-                path,
+                path: &self.scrub(path),
                 params: shown,
                 status,
                 answer,

@@ -89,7 +89,11 @@ impl Soap {
             timeout: Duration::from_secs(c.api_timeout_s.max(1)),
             cookie: None,
             action: "urn:vim25/6.5".to_owned(),
-            journal: c.journal.as_deref().map(Journal::open).transpose()?,
+            journal: c
+                .journal
+                .as_deref()
+                .map(|p| Journal::open(p, c.password.reveal()))
+                .transpose()?,
             calls: 0,
         })
     }
