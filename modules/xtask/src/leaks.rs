@@ -59,7 +59,7 @@ pub fn run(root: &Path, stage: &Stage) -> Result<String, String> {
             state.join(format!("{name}.jsonl")),
             state.join(format!("{name}.journal")),
         );
-        let mut c = stage.command(root, &lab, "ansible-playbook", &log);
+        let mut c = stage.command(root, &lab, "ansible-playbook", &log, "whole");
         c.arg(root.join("tests/ansible/secrets.yml"))
             .args(["-vvv", "--diff", "-i", "localhost,", "-e"])
             .arg(format!("@{}", vars_file.display()))
@@ -131,7 +131,13 @@ fn inventory(
 ) -> Result<Vec<(String, String)>, String> {
     let mut all = vec![];
     for right in [true, false] {
-        let mut c = stage.command(root, lab, "ansible-inventory", &PathBuf::from("/dev/null"));
+        let mut c = stage.command(
+            root,
+            lab,
+            "ansible-inventory",
+            &PathBuf::from("/dev/null"),
+            "whole",
+        );
         c.args(["--list", "-vvv", "-i"])
             .arg(root.join("tests/lab/inventory/lab.vms.yml"));
         if !right {
