@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check of the project, in the order in which they are cheapest to fail.
 
-use crate::{demo, docs, env, scenarios};
+use crate::{ansible, demo, docs, env, scenarios};
 use std::path::Path;
 use std::time::Instant;
 
@@ -29,6 +29,7 @@ pub fn run(root: &Path, full: bool) -> Result<(), String> {
             Box::new(|| docs::run(root, true)),
         ),
         ("tests", Box::new(move || tests(root, full))),
+        ("Ansible", Box::new(move || ansible::run(root, full, None))),
         (
             "scenarios of the playbook",
             Box::new(|| scenarios::step(root, None)),
