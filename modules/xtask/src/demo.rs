@@ -159,7 +159,7 @@ pub fn play(
         ));
     };
     Ok(Run {
-        lines: truth::read(&log)?,
+        lines: truth::read(&log, &lab.state)?,
         recap: recap.trim().to_owned(),
         writes: lab.writes()? - before,
     })

@@ -27,8 +27,12 @@ impl Line {
 }
 
 /// Reads a log of the callback plugin truth_log.
-pub fn read(path: &Path) -> Result<Vec<Line>, String> {
-    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+///
+/// The lab's own folder reads `<lab>`: two labs of one seed differ in it, and in nothing else.
+pub fn read(path: &Path, lab: &Path) -> Result<Vec<Line>, String> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| format!("{}: {e}", path.display()))?
+        .replace(&lab.display().to_string(), "<lab>");
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut lines = vec![];
     for l in text.lines() {
