@@ -4,6 +4,8 @@
 mod support;
 
 mod bugs;
+mod connection;
+mod options;
 mod race;
 mod running;
 mod sizes;

@@ -24,6 +24,11 @@ const NOT_EXPRESSIBLE: &[(&str, &str)] = &[
         "template cannot set",
         "state: template does it, by the server's own request",
     ),
+    ("lock", "no module writes a lock on a guest that runs"),
+];
+
+/// Where the modules do otherwise on purpose, with the reason; counted as exceptions.
+const ON_PURPOSE: &[(&str, &str)] = &[
     (
         "net1 add on missing bridge",
         "the planner refuses a bridge that is not there before anything is written",
@@ -36,7 +41,6 @@ const NOT_EXPRESSIBLE: &[(&str, &str)] = &[
         "startdate",
         "the value is the default: no difference, nothing written",
     ),
-    ("lock", "no module writes a lock on a guest that runs"),
 ];
 
 /// The recording's guest: firmware only, so nothing that needs a system in it comes off.
@@ -234,6 +238,10 @@ fn what_stays_pending_is_what_the_modules_say() {
             continue;
         }
         judged += 1;
+        if let Some((_, why)) = ON_PURPOSE.iter().find(|(t, _)| *t == title) {
+            println!("exception: {title}: {why}");
+            continue;
+        }
         lab.reset(Some(world(case)));
         let (module, mut args) = task(
             case["params"].as_object().expect("parameters"),
