@@ -83,7 +83,7 @@ pub fn run(root: &Path, stage: &Stage) -> Result<String, String> {
         }
         outputs.push((format!("{name}: journal"), text));
         if name == "real" {
-            lines = truth::read(&log)?;
+            lines = truth::read(&log, &lab.state)?;
         }
     }
     outputs.extend(inventory(root, stage, &lab, &secrets[3].1)?);
