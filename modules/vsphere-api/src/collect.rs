@@ -175,17 +175,29 @@ impl Session {
         self.retrieve(json!([{"propSet": prop_set(&[spec]), "objectSet": set}]))
     }
 
-    /// One object and those that its property `path` names, in one query, so that they are of one moment.
-    pub(crate) fn with_along(
+    /// One object, those that its property `along` names, and all that it lies in (`name` and `parent`, up to the root), in one
+    /// query, so that they are of one moment. Going up by `parent` is what govmomi does too (vim25/mo/ancestors.go).
+    pub(crate) fn with_ancestors(
         &mut self,
         reference: &str,
         spec: Spec,
-        path: &str,
-        along: Spec,
+        along: Option<(&str, Spec)>,
     ) -> Result<Vec<Found>, CallError> {
-        let select = json!([{"_type": "TraversalSpec", "name": path, "type": spec.ty, "path": path, "skip": false}]);
+        let mut select = vec![json!({"_type": "TraversalSpec", "name": "up", "type": "ManagedEntity", "path": "parent", "skip": false,
+                                     "selectSet": [{"_type": "SelectionSpec", "name": "up"}]})];
+        let mut specs = vec![];
+        if let Some((path, more)) = along {
+            select.push(json!({"_type": "TraversalSpec", "name": path, "type": spec.ty, "path": path, "skip": false}));
+            specs.push(more);
+        }
+        specs.extend(
+            crate::place::specs()
+                .into_iter()
+                .filter(|s| s.ty != spec.ty),
+        );
+        specs.push(spec);
         let set = json!([{"obj": reference, "skip": false, "selectSet": select}]);
-        self.retrieve(json!([{"propSet": prop_set(&[spec, along]), "objectSet": set}]))
+        self.retrieve(json!([{"propSet": prop_set(&specs), "objectSet": set}]))
     }
 
     fn retrieve(&mut self, specs: Value) -> Result<Vec<Found>, CallError> {

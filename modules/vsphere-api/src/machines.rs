@@ -106,17 +106,7 @@ impl Live {
         }
         let empty = Tree::default();
         let tree = self.tree.as_ref().unwrap_or(&empty);
-        let host = moid_at(props, "runtime.host");
-        let compute = host
-            .and_then(|h| tree.get(h))
-            .and_then(|n| n.parent.clone());
-        let up = folder.as_deref().or(host);
-        Ok(Place {
-            path: folder.as_deref().map(|f| tree.path(f)).unwrap_or_default(),
-            datacenter: up.map_or(Value::Null, |m| tree.datacenter(m)),
-            host: tree.named(host),
-            cluster: tree.named(compute.as_deref()),
-        })
+        Ok(placed(tree, folder, moid_at(props, "runtime.host")))
     }
 
     pub(crate) fn vm(&mut self, by: &VmBy, datacenter: Option<&str>) -> Result<Fact, Failure> {
@@ -161,24 +151,30 @@ impl Live {
                 }
             }
         };
-        // One query for the machine and its tasks. In two, a relocation that ends between them would be neither running nor
-        // done, and a second one would be started.
+        // One query for the machine, its tasks and what it lies in. In two, a relocation that ends between them would be neither
+        // running nor done, and a second one would be started.
         let spec = Spec::new("VirtualMachine", PATHS);
         let tasks = Spec::new("Task", &["info"]);
-        let read = self.session()?.with_along(
+        let read = self.session()?.with_ancestors(
             &format!("VirtualMachine:{moid}"),
             spec,
-            "recentTask",
-            tasks,
+            Some(("recentTask", tasks)),
         );
-        let (tasks, machine): (Vec<Found>, Vec<Found>) = match read {
-            Ok(f) => f.into_iter().partition(|f| f.ty == "Task"),
+        let found = match read {
+            Ok(f) => f,
             // A machine can vanish between its listing and its reading.
-            Err(e) if e.is("ManagedObjectNotFound") => Default::default(),
+            Err(e) if e.is("ManagedObjectNotFound") => vec![],
             Err(e) => return Err(e.failure(&format!("read machine {moid}"))),
         };
-        let found = machine.into_iter().next();
-        let Some(f) = found else {
+        let (mut tasks, mut machine, mut above) = (vec![], None, vec![]);
+        for f in found {
+            match f.ty.as_str() {
+                "Task" => tasks.push(f),
+                "VirtualMachine" => machine = Some(f),
+                _ => above.push(f),
+            }
+        }
+        let Some(f) = machine else {
             return Ok(Fact::Absent);
         };
         let props = f.tree();
@@ -187,17 +183,40 @@ impl Live {
                 "machine {moid} may not be read: System.Read is missing on it"
             )));
         }
-        let fact = self.fact(&f, &props, json!(unfinished(&tasks)))?;
+        let place = self.place_above(&props, &above)?;
+        let fact = fact(&f, &props, &place, json!(unfinished(&tasks)));
         if !inside(&fact) {
             return Ok(Fact::Absent);
         }
         Ok(Fact::Known(fact))
     }
 
-    fn fact(&mut self, f: &Found, props: &Value, tasks: Value) -> Result<Value, Failure> {
-        let place = self.place(props)?;
-        let unreadable: Vec<String> = f.missing.iter().map(|(p, _)| p.clone()).collect();
-        Ok(vm::fact(&f.moid, props, &place, tasks, &unreadable))
+    /// Where a machine is, from what was read above it; the whole tree is only read for one in a vApp, which has no folder itself.
+    fn place_above(&mut self, props: &Value, above: &[Found]) -> Result<Place, Failure> {
+        let Some(folder) = moid_of(props, "parent").filter(|_| self.tree.is_none()) else {
+            return self.place(props);
+        };
+        let mut tree = Tree::default();
+        let host = moid_at(props, "runtime.host").map(str::to_owned);
+        let hosts = match &host {
+            Some(h) => {
+                let spec = Spec::new("HostSystem", &["name", "parent"]);
+                match self
+                    .session()?
+                    .with_ancestors(&format!("HostSystem:{h}"), spec, None)
+                {
+                    Ok(f) => f,
+                    // Taken out of the inventory since, or not for this user's eyes.
+                    Err(e) if e.is("ManagedObjectNotFound") || e.is("NoPermission") => vec![],
+                    Err(e) => return Err(e.failure(&format!("read host {h}"))),
+                }
+            }
+            None => vec![],
+        };
+        for f in above.iter().chain(&hosts).filter(|f| !hidden(f)) {
+            tree.add(f, &f.tree());
+        }
+        Ok(placed(&tree, Some(folder), host.as_deref()))
     }
 
     fn by_uuid(
@@ -263,9 +282,28 @@ impl Live {
         }
         let mut out = vec![];
         for (f, t) in vms {
-            out.push(self.fact(&f, &t, Value::Null)?);
+            let place = self.place(&t)?;
+            out.push(fact(&f, &t, &place, Value::Null));
         }
         Ok(out)
+    }
+}
+
+fn fact(f: &Found, props: &Value, place: &Place, tasks: Value) -> Value {
+    let unreadable: Vec<String> = f.missing.iter().map(|(p, _)| p.clone()).collect();
+    vm::fact(&f.moid, props, place, tasks, &unreadable)
+}
+
+fn placed(tree: &Tree, folder: Option<String>, host: Option<&str>) -> Place {
+    let compute = host
+        .and_then(|h| tree.get(h))
+        .and_then(|n| n.parent.clone());
+    let up = folder.as_deref().or(host);
+    Place {
+        path: folder.as_deref().map(|f| tree.path(f)).unwrap_or_default(),
+        datacenter: up.map_or(Value::Null, |m| tree.datacenter(m)),
+        host: tree.named(host),
+        cluster: tree.named(compute.as_deref()),
     }
 }
 

@@ -1,0 +1,12 @@
+//! The vSphere side from the outside: the peers' recorded results, calls counted, hostile servers, faults, a second simulator.
+
+mod support;
+
+#[path = "vsphere/calls.rs"]
+mod calls;
+#[path = "vsphere/faults.rs"]
+mod faults;
+#[path = "vsphere/hostile.rs"]
+mod hostile;
+#[path = "vsphere/shapes.rs"]
+mod shapes;
