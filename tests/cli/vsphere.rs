@@ -10,3 +10,5 @@ mod faults;
 mod hostile;
 #[path = "vsphere/shapes.rs"]
 mod shapes;
+#[path = "vsphere/vcsim.rs"]
+mod vcsim;

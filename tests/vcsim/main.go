@@ -3,13 +3,22 @@
 package main
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
+	"encoding/pem"
 	"flag"
 	"io"
 	"log"
+	"math/big"
+	"net"
 	"net/url"
 	"os"
+	"time"
 
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/types"
@@ -30,16 +39,43 @@ func main() {
 		log.Fatal(err)
 	}
 	vlans()
+	mounts()
 	m.Service.Listen = &url.URL{Host: "127.0.0.1:0", User: url.UserPassword("user", "pass-of-vcsim-1")}
-	m.Service.TLS = new(tls.Config)
+	ca, certificate := identity()
+	defer os.Remove(ca)
+	m.Service.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	s := m.Service.NewServer()
 	defer s.Close()
-	ca, err := s.CertificateFile()
+	_ = json.NewEncoder(os.Stdout).Encode(map[string]string{"host": s.URL.Hostname(), "port": s.URL.Port(), "ca": ca})
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+// The simulator's own certificate has a key of 1,024 bits, which no careful client takes. Returns a file with ours, and it.
+func identity() (string, tls.Certificate) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		log.Fatal(err)
 	}
-	_ = json.NewEncoder(os.Stdout).Encode(map[string]string{"host": s.URL.Hostname(), "port": s.URL.Port(), "ca": ca})
-	_, _ = io.Copy(io.Discard, os.Stdin)
+	now := time.Now()
+	t := x509.Certificate{SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "vcsim"}, NotBefore: now.Add(-time.Hour),
+		NotAfter: now.Add(24 * time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, &t, &t, &key.PublicKey, key)
+	if err != nil {
+		log.Fatal(err)
+	}
+	f, err := os.CreateTemp("", "vcsim-ca-*.pem")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := pem.Encode(f, &pem.Block{Type: "CERTIFICATE", Bytes: der}); err != nil {
+		log.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		log.Fatal(err)
+	}
+	return f.Name(), tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
 // The simulator's portgroups have no VLAN: the first of each kind gets one, in the order of the registry's keys.
@@ -65,6 +101,30 @@ func vlans() {
 		}
 		setting.Vlan = specs[n%len(specs)]
 		n++
+	}
+}
+
+// The simulator notes on a datastore only the first host that mounts it, although each host lists it; a vCenter notes all.
+func mounts() {
+	yes := true
+	for _, o := range simulator.Map.All("Datastore") {
+		ds, ok := o.(*simulator.Datastore)
+		if !ok {
+			continue
+		}
+		ds.Host = nil
+		for _, h := range simulator.Map.All("HostSystem") {
+			host, ok := h.(*simulator.HostSystem)
+			if !ok {
+				continue
+			}
+			for _, r := range host.Datastore {
+				if r == ds.Self {
+					ds.Host = append(ds.Host, types.DatastoreHostMount{Key: host.Self,
+						MountInfo: types.HostMountInfo{AccessMode: "readWrite", Mounted: &yes, Accessible: &yes}})
+				}
+			}
+		}
 	}
 }
 

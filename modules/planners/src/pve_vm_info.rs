@@ -31,6 +31,7 @@ const OPTIONS: &[Opt] = &[
     .choices(&["none", "current", "pending"])
     .default("\"none\""),
     Opt::bool("network", "Whether the network interfaces that the guest agent reports are returned.").default("false"),
+    Opt::bool("capacity", "Whether RV(nodes) and RV(storages) are returned: what there is room for.").default("false"),
 ];
 
 const GUEST: &[Ret] = &[
@@ -112,6 +113,18 @@ pub static SPEC: ModuleSpec = ModuleSpec {
         &[
             Ret::list_of("proxmox_vms", Kind::Dict, "success", "The guests, by id.")
                 .contains(GUEST),
+            Ret::list_of(
+                "nodes",
+                Kind::Dict,
+                "with O(capacity)",
+                "The nodes: C(node), C(status), C(maxmem) and C(mem) (bytes), C(maxcpu).",
+            ),
+            Ret::list_of(
+                "storages",
+                Kind::Dict,
+                "with O(capacity)",
+                "The storages of the nodes that answer: C(node), C(storage), C(type), C(content), C(shared), C(total), C(used), C(avail) (bytes).",
+            ),
         ],
         spec::shared::RETURNS,
     ],
@@ -147,6 +160,7 @@ pub struct VmInfo {
     name: Option<String>,
     config: Shown,
     network: bool,
+    capacity: bool,
 }
 
 /// Why a container has no `config` here.
@@ -174,6 +188,7 @@ impl VmInfo {
                 _ => Shown::None,
             },
             network: args.flag("network"),
+            capacity: args.flag("capacity"),
         })
     }
 
@@ -432,6 +447,13 @@ impl Think for VmInfo {
         }
         // Facts that are there already decide which others are asked for.
         let facts = look.facts();
+        if self.capacity {
+            let ask: Vec<PveKey> = Self::online(facts)
+                .into_iter()
+                .map(PveKey::Storages)
+                .collect();
+            look.want(&ask)?;
+        }
         let listed = self.selected(facts);
         if let (Some(v), true) = (self.vmid, listed.is_empty()) {
             look.fact(&PveKey::Guest(v))?;
@@ -497,6 +519,20 @@ impl Module for VmInfo {
         let mut r = Map::new();
         r.insert("msg".into(), json!(format!("{} guests found", vms.len())));
         r.insert("proxmox_vms".into(), json!(vms));
+        if self.capacity {
+            let nodes = o.after.known(PveKey::Nodes.key());
+            r.insert("nodes".into(), nodes.cloned().unwrap_or_else(|| json!([])));
+            let mut storages = vec![];
+            for node in Self::online(o.after) {
+                let list = o.after.known(PveKey::Storages(node.clone()).key());
+                for s in list.and_then(Value::as_array).into_iter().flatten() {
+                    let mut s = s.clone();
+                    s["node"] = json!(node);
+                    storages.push(s);
+                }
+            }
+            r.insert("storages".into(), json!(storages));
+        }
         if !warnings.is_empty() {
             r.insert("warnings".into(), json!(warnings));
         }

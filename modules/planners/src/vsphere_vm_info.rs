@@ -7,7 +7,7 @@ use plan::{ErrorKind, Fact, Facts, Key, Module, Outcome, Plan, Refusal, Wait};
 use serde_json::{Map, Value, json};
 use spec::shared::RETURNS;
 use spec::{ArgError, Args, Kind, ModuleSpec, Opt, Ret};
-use vsphere::concerns::concerns;
+use vsphere::concerns::{batch, concerns, space};
 use vsphere::keys::VcKey;
 use vsphere::path::same_name;
 use vsphere::value::{list, text};
@@ -21,6 +21,7 @@ const OWN: &[Opt] = &[
     Opt::strs("moids", "Managed object ids of several machines."),
     DATACENTER,
     GUARD_UUID,
+    Opt::str("destination_datastore", "Name of a datastore that the machines are to move to: its free space is compared with their bytes, see RV(batch)."),
     Opt::bool("concerns", "Whether C(concerns) are found out, for which networks and the names of all machines are read as well.").default("true"),
 ];
 
@@ -105,6 +106,12 @@ const VM: &[Ret] = &[
         "Snapshots, parents first.",
     ),
     Ret::list_of(
+        "datastore_states",
+        Kind::Dict,
+        "always",
+        "The datastores that it lies on: C(moid), C(name), C(accessible), C(maintenance), C(capacity), C(free) (bytes).",
+    ),
+    Ret::list_of(
         "concerns",
         Kind::Dict,
         "with O(concerns=true)",
@@ -119,6 +126,12 @@ const OWN_RETURNS: &[Ret] = &[
         Kind::Dict,
         "when one machine was asked for",
         "The same as the only item of RV(vms).",
+    ),
+    Ret::new(
+        "batch",
+        Kind::Dict,
+        "with O(destination_datastore)",
+        "C(bytes) of these machines' disks that are not on C(datastore) yet, its C(free) and C(capacity), and whether they C(fits); null where it cannot be read.",
     ),
 ];
 
@@ -159,6 +172,7 @@ type Matches = fn(&Value, &str) -> bool;
 struct VmInfo {
     which: Which,
     datacenter: Option<String>,
+    destination: Option<String>,
     concerns: bool,
 }
 
@@ -182,6 +196,7 @@ fn make(a: &Args) -> Result<Box<dyn Module>, Vec<ArgError>> {
     Ok(Box::new(VmInfo {
         which,
         datacenter: a.str("datacenter").map(str::to_owned),
+        destination: a.str("destination_datastore").map(str::to_owned),
         concerns: a.flag("concerns"),
     }))
 }
@@ -190,6 +205,41 @@ impl VmInfo {
     fn all_key(&self) -> VcKey {
         VcKey::Vms {
             datacenter: self.datacenter.clone(),
+        }
+    }
+
+    /// The datastore that is to hold them; `None` if none was named or it cannot be read.
+    fn store<'a>(&self, look: &Look<'a>) -> Result<Option<&'a Value>, Stop> {
+        let Some(name) = &self.destination else {
+            return Ok(None);
+        };
+        let Some(all) = look.aux(&VcKey::Datastores, "free space")? else {
+            return Ok(None);
+        };
+        let all = all
+            .known()
+            .and_then(Value::as_array)
+            .map_or(&[][..], Vec::as_slice);
+        let dc = self.datacenter.as_deref();
+        let found: Vec<&Value> = all
+            .iter()
+            .filter(|d| text(d, "name") == Some(name) || text(d, "moid") == Some(name))
+            .filter(|d| {
+                dc.is_none() || text(d, "datacenter") == dc || text(d, "datacenter_moid") == dc
+            })
+            .collect();
+        match found.as_slice() {
+            [one] => Ok(Some(one)),
+            [] => Err(Refusal::kind(
+                ErrorKind::NotFound,
+                format!("unable to find datastore {name}: there is none, or this user may not see it; check the name and the user's privileges"),
+            )
+            .into()),
+            many => Err(Refusal::new(format!(
+                "unable to choose datastore {name}: {} have that name; give datacenter, or its moid",
+                many.len()
+            ))
+            .into()),
         }
     }
 
@@ -269,6 +319,7 @@ impl Think for VmInfo {
                     .push(format!("{} of {}", path, text(vm, "name").unwrap_or("")));
             }
         }
+        self.store(look)?;
         if self.concerns {
             look.aux(&VcKey::Networks { datacenter: None }, "networks")?;
             look.aux(&VcKey::VmNames, "names of the other machines")?;
@@ -310,9 +361,14 @@ impl Module for VmInfo {
             .and_then(Value::as_array)
             .map(Vec::as_slice);
         let machines = self.machines(&look).unwrap_or_default();
+        let space = self
+            .store(&look)
+            .ok()
+            .flatten()
+            .map(|d| batch(&machines, d));
         let vms: Vec<Value> = machines
             .into_iter()
-            .map(|vm| shown(vm, networks, names, self.concerns))
+            .map(|vm| shown(vm, networks, names, self.concerns.then_some(space.as_ref())))
             .collect();
         let mut m = Map::new();
         m.insert(
@@ -323,6 +379,9 @@ impl Module for VmInfo {
                 if vms.len() == 1 { "" } else { "s" }
             )),
         );
+        if let Some(space) = space {
+            m.insert("batch".into(), space);
+        }
         if let (Which::One(_), [one]) = (&self.which, vms.as_slice()) {
             m.insert("vm".into(), one.clone());
         }
@@ -343,7 +402,7 @@ fn shown(
     vm: &Value,
     networks: Option<&[Value]>,
     names: Option<&[Value]>,
-    with_concerns: bool,
+    with_concerns: Option<Option<&Value>>,
 ) -> Value {
     let mut out = vm.as_object().cloned().unwrap_or_default();
     let dns_name = pve::naming::dns_name(text(vm, "name").unwrap_or_default());
@@ -377,8 +436,15 @@ fn shown(
             }
         }
     }
-    if with_concerns {
-        out.insert("concerns".into(), json!(concerns(vm, networks, names)));
+    if let Some(batch) = with_concerns {
+        let mut all = concerns(vm, networks, names);
+        let name = text(vm, "name").unwrap_or_default();
+        if !name.is_empty() && dns_name != name {
+            all.push(json!({"id": "name_changed", "severity": "warning",
+                "message": format!("its name is no DNS name, as Proxmox VE wants one: it will be called {dns_name}; the old name stands in the description")}));
+        }
+        all.extend(batch.into_iter().flat_map(|b| space(vm, b)));
+        out.insert("concerns".into(), json!(all));
     }
     Value::Object(out)
 }

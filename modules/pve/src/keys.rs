@@ -26,7 +26,7 @@ pub enum PveKey {
     NextId,
     /// Whether that id is free: a bool (GET /cluster/nextid?vmid=N; works without VM.Audit).
     IdFree(u32),
-    /// `[{node, status: online|offline|unknown}]`.
+    /// `[{node, status: online|offline|unknown, maxmem?, mem?, maxcpu?}]`, bytes; sizes only of nodes that answer.
     Nodes,
     /// Names of everything that a NIC can use as bridge on that node now (bridges, OVS bridges and applied vnets): `[name]`.
     Bridges(String),

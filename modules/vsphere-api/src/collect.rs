@@ -11,6 +11,11 @@ use vsphere::value::{moid, put, text, wsdl_ref};
 /// Objects that vanish while a query runs fail all of it: so often it is tried again (docs/vsphere-facts.md section 2).
 const VANISHED_TRIES: u32 = 3;
 
+/// Objects in one retrieval at most: twice what a vCenter can register (45,000 machines; VMware's configuration maximums for 8.0).
+const MAX_OBJECTS: usize = 100_000;
+/// Pages in a row that bring nothing new.
+const MAX_IDLE_PAGES: u32 = 3;
+
 /// Which properties of which type.
 #[derive(Clone, Debug)]
 pub(crate) struct Spec {
@@ -133,7 +138,14 @@ impl Session {
             long: false,
         };
         let view = self.value(&call)?;
-        let view = wsdl_ref(view.as_str().unwrap_or(""));
+        let view = match view.as_str().map(wsdl_ref) {
+            Some(v) if v.starts_with("ContainerView:") => v,
+            _ => {
+                return Err(CallError::Decode(
+                    "no view was made of the inventory".into(),
+                ));
+            }
+        };
         let object_set = json!([{
             "obj": view, "skip": true,
             "selectSet": [{"_type": "TraversalSpec", "name": "view", "type": "ContainerView", "path": "view", "skip": false}],
@@ -175,20 +187,22 @@ impl Session {
         self.retrieve(json!([{"propSet": prop_set(&[spec]), "objectSet": set}]))
     }
 
-    /// One object, those that its property `along` names, and all that it lies in (`name` and `parent`, up to the root), in one
+    /// One object, those that its properties `along` name, and all that it lies in (`name` and `parent`, up to the root), in one
     /// query, so that they are of one moment. Going up by `parent` is what govmomi does too (vim25/mo/ancestors.go).
     pub(crate) fn with_ancestors(
         &mut self,
         reference: &str,
         spec: Spec,
-        along: Option<(&str, Spec)>,
+        along: &[(&str, Spec)],
     ) -> Result<Vec<Found>, CallError> {
-        let mut select = vec![json!({"_type": "TraversalSpec", "name": "up", "type": "ManagedEntity", "path": "parent", "skip": false,
-                                     "selectSet": [{"_type": "SelectionSpec", "name": "up"}]})];
+        let mut select = vec![
+            json!({"_type": "TraversalSpec", "name": "up", "type": "ManagedEntity", "path": "parent", "skip": false,
+                                     "selectSet": [{"_type": "SelectionSpec", "name": "up"}]}),
+        ];
         let mut specs = vec![];
-        if let Some((path, more)) = along {
+        for (path, more) in along {
             select.push(json!({"_type": "TraversalSpec", "name": path, "type": spec.ty, "path": path, "skip": false}));
-            specs.push(more);
+            specs.push(more.clone());
         }
         specs.extend(
             crate::place::specs()
@@ -239,7 +253,10 @@ impl Session {
             ("options".to_owned(), json!({})),
         ];
         let mut method = "RetrievePropertiesEx";
+        let mut seen: HashSet<String> = HashSet::new();
+        let mut idle = 0;
         loop {
+            let before = seen.len();
             let call = Call {
                 this: &collector,
                 method,
@@ -248,10 +265,16 @@ impl Session {
                 long: true,
             };
             let mut token: Option<String> = None;
-            let page = self.soap_page(&call, &mut token, done, sink);
+            let mut page = self.soap_page(&call, &mut token, &mut seen, done, sink);
+            idle = if seen.len() == before { idle + 1 } else { 0 };
+            if page.is_ok() && token.is_some() && idle >= MAX_IDLE_PAGES {
+                page = Err(CallError::Decode(format!(
+                    "{idle} pages in a row bring nothing new, and the server promises more"
+                )));
+            }
             if let Err(e) = page {
-                // A sink that fails leaves a retrieval open on the server, which must be told.
-                if let (CallError::Other(_), Some(t)) = (&e, &token) {
+                // An end of ours leaves a retrieval open on the server, which must be told.
+                if let (CallError::Other(_) | CallError::Decode(_), Some(t)) = (&e, &token) {
                     let p = [("token".to_owned(), json!(t))];
                     let cancel = Call {
                         this: &collector,
@@ -279,6 +302,7 @@ impl Session {
         &mut self,
         call: &Call<'_>,
         token: &mut Option<String>,
+        seen: &mut HashSet<String>,
         done: &mut HashSet<String>,
         sink: &mut Sink<'_>,
     ) -> Result<(), CallError> {
@@ -302,7 +326,14 @@ impl Session {
                                 &format!("{path} cannot be read: not signed in"),
                             )));
                         }
-                        if failed.is_none() && done.insert(format!("{}:{}", found.ty, found.moid)) {
+                        let id = format!("{}:{}", found.ty, found.moid);
+                        seen.insert(id.clone());
+                        if seen.len() > MAX_OBJECTS {
+                            return Err(CallError::Decode(format!(
+                                "more than {MAX_OBJECTS} objects in one answer"
+                            )));
+                        }
+                        if failed.is_none() && done.insert(id) {
                             failed = sink(found).err();
                         }
                     }

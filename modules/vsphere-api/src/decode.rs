@@ -15,7 +15,9 @@ use vsphere::schema::{Kind, Prop, Type, schema};
 
 const XSI: &[u8] = b"http://www.w3.org/2001/XMLSchema-instance";
 /// One value (an object of a page, a fault) may be so large at most: a hostile or broken server must not eat the memory.
-const MAX_VALUE_BYTES: usize = 32 * 1024 * 1024;
+const MAX_VALUE_BYTES: usize = 16 * 1024 * 1024;
+/// Elements of one value; a machine with all its properties has some ten thousand.
+const MAX_ELEMENTS: usize = 200_000;
 /// Nesting; snapshot trees and backing chains of real machines stay well below.
 const MAX_DEPTH: usize = 256;
 
@@ -30,8 +32,28 @@ pub enum DecodeError {
     Read(#[source] io::Error),
 }
 
+/// What a server says is shown that far: it may be long, and of an attacker's choice.
+pub(crate) const SHOWN: usize = 300;
+
+/// The beginning of a text that comes from a server.
+pub(crate) fn cut(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((i, _)) => format!("{} ...", &text[..i]),
+        None => text.to_owned(),
+    }
+}
+
 fn form(e: impl std::fmt::Display) -> DecodeError {
-    DecodeError::Form(e.to_string())
+    DecodeError::Form(cut(&e.to_string()))
+}
+
+/// The words of the error at the bottom: those above only say that something went wrong.
+fn deepest(e: &dyn std::error::Error) -> String {
+    let mut at = e;
+    while let Some(s) = at.source() {
+        at = s;
+    }
+    at.to_string()
 }
 
 /// Counts what has been read since the last reset, and stops at the limit.
@@ -89,6 +111,7 @@ pub struct Decoder<R: BufRead> {
     buf: Vec<u8>,
     count: Rc<Cell<usize>>,
     depth: usize,
+    elements: usize,
 }
 
 impl<R: BufRead> Decoder<R> {
@@ -105,12 +128,16 @@ impl<R: BufRead> Decoder<R> {
             buf: Vec::new(),
             count,
             depth: 0,
+            elements: 0,
         }
     }
 
     /// Starts a new value: the limit on its size counts anew.
     pub fn reset_limit(&mut self) {
         self.count.set(0);
+        self.elements = 0;
+        // One large value must not hold the memory of all that follow.
+        self.buf.shrink_to(1 << 20);
     }
 
     fn next(&mut self) -> Result<Piece, DecodeError> {
@@ -121,7 +148,7 @@ impl<R: BufRead> Decoder<R> {
                 .read_event_into(&mut self.buf)
                 .map_err(|e| match e {
                     quick_xml::Error::Io(e) => {
-                        DecodeError::Read(io::Error::new(e.kind(), e.to_string()))
+                        DecodeError::Read(io::Error::new(e.kind(), deepest(e.as_ref())))
                     }
                     e => form(e),
                 })?;
@@ -129,6 +156,12 @@ impl<R: BufRead> Decoder<R> {
                 Event::Start(e) => {
                     let open = open(&self.reader, &e)?;
                     self.depth += 1;
+                    self.elements += 1;
+                    if self.elements > MAX_ELEMENTS {
+                        return Err(form(format!(
+                            "one value has more than {MAX_ELEMENTS} elements"
+                        )));
+                    }
                     if self.depth > MAX_DEPTH {
                         return Err(form(format!("elements nest deeper than {MAX_DEPTH}")));
                     }
@@ -248,7 +281,7 @@ impl<R: BufRead> Decoder<R> {
     }
 
     fn primitive(&mut self, el: &Open, ty: &str) -> Result<Option<Value>, DecodeError> {
-        let bad = |t: &str| form(format!("{t:?} in <{}> is no {ty}", el.name));
+        let bad = |t: &str| form(format!("{:?} in <{}> is no {ty}", cut(t), el.name));
         Ok(Some(match ty {
             "str" | "PropertyPath" | "ManagedMethod" | "Link" | "binary" | "URI" => {
                 json!(self.text()?)

@@ -61,11 +61,11 @@ impl Fault {
 
     /// In words; the type where there are none.
     pub fn show(&self) -> String {
-        if self.text.is_empty() {
-            self.ty.clone()
+        crate::decode::cut(if self.text.is_empty() {
+            &self.ty
         } else {
-            self.text.clone()
-        }
+            &self.text
+        })
     }
 
     /// Which privileges are missing, on which object; both may be unknown.
@@ -153,7 +153,12 @@ impl CallError {
             CallError::Status(..) => {
                 Failure::new(ErrorKind::Unreachable, unable(&self.to_string()))
             }
-            CallError::Decode(_) => Failure::new(ErrorKind::Api, unable(&self.to_string())),
+            CallError::Decode(_) => {
+                let mut f = Failure::new(ErrorKind::Api, unable(&self.to_string()));
+                // It was carried out, or it was not: nobody can read which.
+                f.lost_answer = true;
+                f
+            }
             CallError::Encode(_) => Failure::new(ErrorKind::Internal, unable(&self.to_string())),
             CallError::Fault(f) => fault(&f, what),
         }

@@ -1,6 +1,6 @@
 //! Facts of machines: found by moid, name or uuid, listed, placed in the tree.
 
-use crate::collect::{Found, Spec, moid_of};
+use crate::collect::{Found, Spec, moid_of, refs};
 use crate::live::Live;
 use crate::place::{self, Tree};
 use crate::read::{hidden, unfinished};
@@ -9,7 +9,7 @@ use plan::{ErrorKind, Fact, Failure};
 use serde_json::{Value, json};
 use vsphere::keys::VmBy;
 use vsphere::path::{decode_name, same_name};
-use vsphere::value::{flag, moid, moid_at, text};
+use vsphere::value::{at, flag, int, moid, moid_at, text};
 use vsphere::vm::{self, PATHS, Place};
 
 /// What one machine's name list needs.
@@ -158,7 +158,7 @@ impl Live {
         let read = self.session()?.with_ancestors(
             &format!("VirtualMachine:{moid}"),
             spec,
-            Some(("recentTask", tasks)),
+            &[("recentTask", tasks), ("datastore", store_spec())],
         );
         let found = match read {
             Ok(f) => f,
@@ -166,10 +166,11 @@ impl Live {
             Err(e) if e.is("ManagedObjectNotFound") => vec![],
             Err(e) => return Err(e.failure(&format!("read machine {moid}"))),
         };
-        let (mut tasks, mut machine, mut above) = (vec![], None, vec![]);
+        let (mut tasks, mut machine, mut above, mut stores) = (vec![], None, vec![], vec![]);
         for f in found {
             match f.ty.as_str() {
                 "Task" => tasks.push(f),
+                "Datastore" => stores.push(store(&f)),
                 "VirtualMachine" => machine = Some(f),
                 _ => above.push(f),
             }
@@ -184,7 +185,7 @@ impl Live {
             )));
         }
         let place = self.place_above(&props, &above)?;
-        let fact = fact(&f, &props, &place, json!(unfinished(&tasks)));
+        let fact = fact(&f, &props, &place, json!(unfinished(&tasks)), &stores);
         if !inside(&fact) {
             return Ok(Fact::Absent);
         }
@@ -203,7 +204,7 @@ impl Live {
                 let spec = Spec::new("HostSystem", &["name", "parent"]);
                 match self
                     .session()?
-                    .with_ancestors(&format!("HostSystem:{h}"), spec, None)
+                    .with_ancestors(&format!("HostSystem:{h}"), spec, &[])
                 {
                     Ok(f) => f,
                     // Taken out of the inventory since, or not for this user's eyes.
@@ -256,13 +257,14 @@ impl Live {
 
     pub(crate) fn vms(&mut self, datacenter: Option<&str>) -> Result<Vec<Value>, Failure> {
         let dc = datacenter.map(|d| self.datacenter(d)).transpose()?;
-        let mut specs = vec![Spec::new("VirtualMachine", PATHS)];
+        let mut specs = vec![Spec::new("VirtualMachine", PATHS), store_spec()];
         let with_tree = self.tree.is_none();
         if with_tree {
             specs.extend(place::specs());
         }
         let mut tree = Tree::default();
         let mut vms: Vec<(Found, Value)> = vec![];
+        let mut stores: Vec<Value> = vec![];
         let container = dc.map(|d| format!("Datacenter:{d}"));
         self.session()?
             .collect(container.as_deref(), &specs, &mut |f| {
@@ -271,6 +273,8 @@ impl Live {
                     let mut light = f;
                     light.props.clear();
                     vms.push((light, t));
+                } else if f.ty == "Datastore" {
+                    stores.push(store(&f));
                 } else {
                     tree.add(&f, &t);
                 }
@@ -283,15 +287,40 @@ impl Live {
         let mut out = vec![];
         for (f, t) in vms {
             let place = self.place(&t)?;
-            out.push(fact(&f, &t, &place, Value::Null));
+            out.push(fact(&f, &t, &place, Value::Null, &stores));
         }
         Ok(out)
     }
 }
 
-fn fact(f: &Found, props: &Value, place: &Place, tasks: Value) -> Value {
+/// The fact, with the datastores of the machine among `stores`.
+fn fact(f: &Found, props: &Value, place: &Place, tasks: Value, stores: &[Value]) -> Value {
     let unreadable: Vec<String> = f.missing.iter().map(|(p, _)| p.clone()).collect();
-    vm::fact(&f.moid, props, place, tasks, &unreadable)
+    let mut v = vm::fact(&f.moid, props, place, tasks, &unreadable);
+    let its = refs(props, "datastore");
+    v["datastore_states"] = stores
+        .iter()
+        .filter(|s| its.iter().any(|r| Some(moid(r)) == text(s, "moid")))
+        .cloned()
+        .collect();
+    v
+}
+
+fn store_spec() -> Spec {
+    Spec::new("Datastore", &["name", "summary"])
+}
+
+/// `{moid, name, accessible, maintenance, capacity, free}`, bytes; `accessible` is null where it cannot be read.
+fn store(f: &Found) -> Value {
+    let t = f.tree();
+    json!({
+        "moid": f.moid,
+        "name": decode_name(text(&t, "name").unwrap_or("")),
+        "accessible": at(&t, "summary.accessible"),
+        "maintenance": text(&t, "summary.maintenanceMode").unwrap_or("normal"),
+        "capacity": int(&t, "summary.capacity"),
+        "free": int(&t, "summary.freeSpace"),
+    })
 }
 
 fn placed(tree: &Tree, folder: Option<String>, host: Option<&str>) -> Place {

@@ -184,6 +184,14 @@ fn machine(vm: &Value, c: &mut List) {
     if disabled.contains(&"RelocateVM_Task") && text(vm, "connection") == Some("connected") {
         c.warning("relocate_disabled", "somebody (often a backup product) has disabled RelocateVM_Task on it: its storage cannot be moved until that is lifted");
     }
+    for s in list(vm, "datastore_states") {
+        let name = text(s, "name").unwrap_or("?");
+        if s.get("accessible") == Some(&Value::Bool(false)) {
+            c.blocker("datastore_inaccessible", format!("datastore {name} is not accessible: its files cannot be read or moved; mend it first"));
+        } else if text(s, "maintenance").is_some_and(|m| m != "normal") {
+            c.warning("datastore_maintenance", format!("datastore {name} is in (or enters) maintenance mode: nothing can be moved there; end that first"));
+        }
+    }
     if text(vm, "name").is_some_and(|n| n.is_empty() || n.contains(['/', '\\', '%'])) {
         c.warning("name", "its name has characters that file names cannot have: check its folder on the datastore");
     }
@@ -355,6 +363,10 @@ fn nics(vm: &Value, networks: Option<&[Value]>, c: &mut List) {
             format!("{l}: its MAC was set by hand; it is kept, see that nothing else has it"),
         );
     }
+    // Ranges: docs/vsphere-facts.md section 5.
+    if let Some(l) = labels(all.iter().filter(|n| out_of_range(n))) {
+        c.warning("mac_out_of_range", format!("{l}: its MAC is not of the range of its type (from another vCenter or host?); it is kept, see that nothing else has it"));
+    }
     if !all.is_empty() {
         c.warning("interface_names", "interface names in the guest will change (ens192 becomes ens18): bind the configuration to the MACs before");
     }
@@ -390,6 +402,59 @@ fn nics(vm: &Value, networks: Option<&[Value]>, c: &mut List) {
             }
         }
     }
+}
+
+/// vCenter assigns 00:50:56:80-bf, hosts generate 00:0c:29.
+fn out_of_range(nic: &Value) -> bool {
+    let mac = text(nic, "mac").unwrap_or("").to_ascii_lowercase();
+    let fourth = mac.get(9..11).and_then(|h| u8::from_str_radix(h, 16).ok());
+    match text(nic, "address_type")
+        .map(str::to_ascii_lowercase)
+        .as_deref()
+    {
+        Some("assigned") => {
+            !mac.is_empty()
+                && !(mac.starts_with("00:50:56:")
+                    && fourth.is_some_and(|b| (0x80..=0xbf).contains(&b)))
+        }
+        Some("generated") => !mac.is_empty() && !mac.starts_with("00:0c:29:"),
+        _ => false,
+    }
+}
+
+/// Bytes of these machines' disks that are not on that datastore yet, and what it has room for:
+/// `{datastore, bytes, free, capacity, fits}`; `fits` is null where the free space cannot be read.
+pub fn batch(vms: &[&Value], datastore: &Value) -> Value {
+    let name = text(datastore, "name");
+    let bytes: i64 = vms.iter().map(|v| bytes_elsewhere(v, name)).sum();
+    let free = int(datastore, "free");
+    json!({"datastore": name, "bytes": bytes, "free": free, "capacity": int(datastore, "capacity"), "fits": free.map(|f| bytes <= f)})
+}
+
+/// Raw device mappings stay where they are.
+fn bytes_elsewhere(vm: &Value, datastore: Option<&str>) -> i64 {
+    list(vm, "disks")
+        .iter()
+        .filter(|d| text(d, "datastore") != datastore && text(d, "rdm").is_none())
+        .filter_map(|d| int(d, "bytes"))
+        .sum()
+}
+
+/// What a machine's move to that datastore has against it; `batch` is that of all machines that move with it.
+pub fn space(vm: &Value, batch: &Value) -> Vec<Value> {
+    let mut c = List(vec![]);
+    let mine = bytes_elsewhere(vm, text(batch, "datastore"));
+    let name = text(batch, "datastore").unwrap_or("?");
+    if let (Some(free), Some(all)) = (int(batch, "free"), int(batch, "bytes"))
+        && mine > 0
+    {
+        if mine > free {
+            c.blocker("no_space", format!("its {mine} bytes do not fit on {name}, which has {free} free: make room, or choose another datastore"));
+        } else if all > free {
+            c.warning("no_space_batch", format!("it fits on {name} alone, but the {all} bytes of this batch do not ({free} free): move fewer at a time"));
+        }
+    }
+    c.0
 }
 
 fn duplicates(vm: &Value, names: &[Value], c: &mut List) {
@@ -511,6 +576,69 @@ mod tests {
             ("/cpus", json!(3), "vcpus_not_divisible"),
             ("/fault_tolerance", json!("running"), "fault_tolerance"),
             ("/windows", json!(true), "windows_boot_driver"),
+            (
+                "/datastore_states",
+                json!([{"name": "a", "accessible": false, "maintenance": "normal"}]),
+                "datastore_inaccessible",
+            ),
+            (
+                "/datastore_states",
+                json!([{"name": "a", "accessible": true, "maintenance": "inMaintenance"}]),
+                "datastore_maintenance",
+            ),
+            (
+                "/nics/0",
+                json!({"key": 4000, "label": "Network adapter 1", "kind": "distributed", "portgroup_key": "pg-1", "address_type": "Assigned", "mac": "00:50:56:01:02:03"}),
+                "mac_out_of_range",
+            ),
+            (
+                "/nics/0",
+                json!({"key": 4000, "label": "Network adapter 1", "kind": "distributed", "portgroup_key": "pg-1", "address_type": "generated", "mac": "00:50:56:81:02:03"}),
+                "mac_out_of_range",
+            ),
+            ("/nics/0/model", json!("sriov"), "sriov"),
+            ("/devices", json!([{"key": 1, "kind": "serial"}]), "serial"),
+            (
+                "/devices",
+                json!([{"key": 1, "kind": "parallel"}]),
+                "parallel",
+            ),
+            (
+                "/devices",
+                json!([{"key": 1, "kind": "scsi_passthrough"}]),
+                "scsi_passthrough",
+            ),
+            ("/devices", json!([{"key": 1, "kind": "nvdimm"}]), "nvdimm"),
+            (
+                "/devices",
+                json!([{"key": 1, "kind": "cdrom", "file": "[ds] a.iso", "connected": true}]),
+                "cd_image",
+            ),
+            ("/cbt", json!(true), "cbt"),
+            ("/in_vapp", json!(true), "vapp"),
+            ("/name", json!("a/b"), "name"),
+            ("/firmware", json!("efi"), "uefi_boot_entries"),
+            ("/tools/installer_mounted", json!(true), "tools_installer"),
+            (
+                "/tools/running",
+                json!("guestToolsExecutingScripts"),
+                "tools_busy",
+            ),
+            ("/disks/0/bus", json!("nvme"), "nvme"),
+            ("/disks/0/bus", Value::Null, "disk_controller"),
+            ("/disks/0/native_4k", json!(true), "native_4k"),
+            ("/disks/0/data_file", Value::Null, "no_data_file"),
+            ("/unreadable", json!(["config.uuid"]), "unreadable"),
+            (
+                "/disabled_methods",
+                json!(["RelocateVM_Task"]),
+                "relocate_disabled",
+            ),
+            (
+                "/running_tasks",
+                json!([{"moid": "task-1", "state": "running"}]),
+                "running_task",
+            ),
         ];
         for (pointer, value, wanted) in cases {
             let mut vm = clean();
@@ -522,6 +650,45 @@ mod tests {
                 .collect();
             assert_eq!(got, [wanted], "{pointer}");
         }
+    }
+
+    #[test]
+    fn several_at_once() {
+        let mut vm = clean();
+        vm["snapshots"] = json!([{"name": "VEEAM BACKUP TEMPORARY SNAPSHOT"}]);
+        vm["uuid"] = json!("u");
+        let names = [json!({"moid": "vm-2", "name": "b", "uuid": "u", "path": "/x"})];
+        let got: Vec<Value> = concerns(&vm, None, Some(&names));
+        for id in ["snapshots", "backup_snapshot", "duplicate_uuid"] {
+            assert!(got.iter().any(|c| c["id"] == id), "{id}: {got:?}");
+        }
+        let mut vm = clean();
+        let mut second = vm["disks"][0].clone();
+        second["bus"] = json!("sata");
+        vm["disks"].as_array_mut().expect("disks").push(second);
+        vm["has_config"] = json!(true);
+        assert!(ids(&vm).iter().any(|i| i == "mixed_controllers"));
+        vm["has_config"] = json!(false);
+        assert!(ids(&vm).iter().any(|i| i == "no_config"));
+    }
+
+    #[test]
+    fn bytes_against_free_space() {
+        let vm = |bytes: i64, on: &str| json!({"disks": [{"bytes": bytes, "datastore": on}, {"bytes": 7, "datastore": "x", "rdm": "physical"}]});
+        let store = json!({"name": "nfs", "free": 100, "capacity": 500});
+        let (a, b, c) = (vm(60, "ssd"), vm(70, "ssd"), vm(400, "nfs"));
+        let all = batch(&[&a, &b, &c], &store);
+        assert_eq!(
+            all,
+            json!({"datastore": "nfs", "bytes": 130, "free": 100, "capacity": 500, "fits": false})
+        );
+        let id = |v: &Value, batch: &Value| space(v, batch).first().map(|c| c["id"].clone());
+        assert_eq!(id(&a, &all), Some(json!("no_space_batch")));
+        assert_eq!(id(&c, &all), None, "it is there already");
+        assert_eq!(id(&vm(101, "ssd"), &all), Some(json!("no_space")));
+        assert_eq!(id(&a, &batch(&[&a], &store)), None);
+        let unknown = batch(&[&a], &json!({"name": "nfs"}));
+        assert_eq!((&unknown["fits"], id(&a, &unknown)), (&Value::Null, None));
     }
 
     #[test]

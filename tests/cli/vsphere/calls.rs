@@ -36,13 +36,20 @@ fn portgroups_take_the_same_calls_however_many_there_are() {
         let listed = r["portgroups"].as_array().expect("a list").len();
         assert!(listed >= n, "{listed} of {n}");
         // Portgroups, their switch, the host, folders and datacenter come in the same pages.
-        let objects = lab.world()["vcenter"]["networks"].as_array().map_or(n, Vec::len) + 8;
+        let objects = lab.world()["vcenter"]["networks"]
+            .as_array()
+            .map_or(n, Vec::len)
+            + 8;
         (r.requests.len(), objects.div_ceil(PAGE) - 1)
     };
     let ((small, p), (large, q)) = (count(13), count(200));
     println!("calls: portgroups 13 -> {small}, 200 -> {large}");
     assert!(small <= 8 + p, "{small}");
-    assert_eq!(large - small, q - p, "one more for each further page, and no other");
+    assert_eq!(
+        large - small,
+        q - p,
+        "one more for each further page, and no other"
+    );
 }
 
 #[test]
@@ -67,15 +74,28 @@ fn an_inventory_takes_one_call_a_page() {
         .write_all(options.to_string().as_bytes())
         .expect("written");
     let out = child.wait_with_output().expect("it ends");
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
     let v: Value = serde_json::from_slice(&out.stdout).expect("JSON");
     let vms = v["vms"].as_array().expect("machines");
-    let unique: std::collections::BTreeSet<&str> = vms.iter().filter_map(|v| v["moid"].as_str()).collect();
+    let unique: std::collections::BTreeSet<&str> =
+        vms.iter().filter_map(|v| v["moid"].as_str()).collect();
     assert_eq!((vms.len(), unique.len()), (n, n));
-    assert!(vms.iter().all(|v| v["config"]["hardware"]["device"].is_array() && v["esxi_host"]["name"] == "esx1"));
+    assert!(
+        vms.iter()
+            .all(|v| v["config"]["hardware"]["device"].is_array()
+                && v["esxi_host"]["name"] == "esx1")
+    );
     let calls = lab.log().len();
     println!("calls: inventory {n} -> {calls}");
-    assert!(calls <= n.div_ceil(PAGE) + 8, "{calls}: {:?}", lab.requests_from(0));
+    assert!(
+        calls <= n.div_ceil(PAGE) + 8,
+        "{calls}: {:?}",
+        lab.requests_from(0)
+    );
 }
 
 /// A run on one machine by moid asks for that machine and its host, and for nothing else of the estate.
@@ -84,11 +104,31 @@ fn one_machine_by_moid_takes_five_calls() {
     let lab = Lab::demo();
     let mut lines = vec![];
     for (module, args, most) in [
-        ("vsphere_powerstate", json!({"moid": "vm-101", "state": "powered-on"}), 5),
-        ("vsphere_vm_info", json!({"moid": "vm-101", "concerns": false}), 5),
-        ("vsphere_relocate", json!({"moid": "vm-101", "destination_datastore": "esx-ssd"}), 5),
-        ("vsphere_note", json!({"moid": "vm-101", "state": "absent"}), 5),
-        ("vsphere_powerstate", json!({"uuid": lab.world()["vcenter"]["vms"][0]["uuid"], "state": "powered-on"}), 6),
+        (
+            "vsphere_powerstate",
+            json!({"moid": "vm-101", "state": "powered-on"}),
+            5,
+        ),
+        (
+            "vsphere_vm_info",
+            json!({"moid": "vm-101", "concerns": false}),
+            5,
+        ),
+        (
+            "vsphere_relocate",
+            json!({"moid": "vm-101", "destination_datastore": "esx-ssd"}),
+            5,
+        ),
+        (
+            "vsphere_note",
+            json!({"moid": "vm-101", "state": "absent"}),
+            5,
+        ),
+        (
+            "vsphere_powerstate",
+            json!({"uuid": lab.world()["vcenter"]["vms"][0]["uuid"], "state": "powered-on"}),
+            6,
+        ),
     ] {
         let r = lab.call(module, args).run().ok();
         assert!(!r.changed(), "{}", *r);

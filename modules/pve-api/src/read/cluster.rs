@@ -106,7 +106,7 @@ impl Live {
     pub(crate) fn nodes(&mut self) -> Result<Fact, ApiError> {
         let answer = self.get("/nodes")?;
         let list = entries(&answer)
-            .map(|e| pick(e, &["node", "status"]))
+            .map(|e| pick(e, &["node", "status", "maxmem", "mem", "maxcpu"]))
             .collect();
         Ok(Fact::Known(sorted(list, "node")))
     }

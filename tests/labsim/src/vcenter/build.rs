@@ -505,6 +505,7 @@ pub fn build(w: &Value, state_dir: &Path, seed: u64) -> Result<State, String> {
     let mut st = State {
         rng: seed ^ 0x0076_6365_6e74_6572,
         next_id: 1000,
+        task_faults: vec![],
         cfg: config(w)?,
         ..State::default()
     };

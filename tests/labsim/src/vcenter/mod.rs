@@ -400,6 +400,19 @@ impl Site for Vcenter {
                         })
                         .collect::<Result<_, String>>()?;
                 }
+                "task_faults" => {
+                    st.task_faults = build::list(patch, key)
+                        .iter()
+                        .map(|p| {
+                            let method =
+                                build::text(p, "method").ok_or("a task fault without a method")?;
+                            Ok((method, p["percent"].as_i64().unwrap_or(0)))
+                        })
+                        .collect::<Result<_, String>>()?;
+                }
+                "hosts" => build::list(patch, key)
+                    .iter()
+                    .try_for_each(|p| set_host(&mut st, p))?,
                 "vms" => build::list(patch, key)
                     .iter()
                     .try_for_each(|p| set_vm(&mut st, p))?,
@@ -458,6 +471,52 @@ fn set_vm(st: &mut State, p: &Value) -> Result<(), String> {
         }
     }
     render::refresh_vm(st, id);
+    Ok(())
+}
+
+/// A host that does not answer takes its machines and their tasks with it.
+fn set_host(st: &mut State, p: &Value) -> Result<(), String> {
+    let id = st
+        .objs
+        .iter()
+        .find(|(i, o)| {
+            o.ty == "HostSystem"
+                && (p["moid"] == i.as_str() || o.props.get("name") == p.get("name"))
+        })
+        .map(|(i, _)| i.clone())
+        .ok_or_else(|| format!("no host matches {p}"))?;
+    for (k, v) in p.as_object().into_iter().flatten() {
+        match k.as_str() {
+            "moid" | "name" => {}
+            "connection" => {
+                let of_vms = match v.as_str() {
+                    Some("connected") => "connected",
+                    Some("notResponding" | "disconnected") => "disconnected",
+                    _ => {
+                        return Err(
+                            "connection is one of connected, disconnected, notResponding".into(),
+                        );
+                    }
+                };
+                if let Some(o) = st.objs.get_mut(&id) {
+                    render::set_path(&mut o.props, "runtime.connectionState", v);
+                }
+                let there: Vec<String> = st
+                    .vms
+                    .values()
+                    .filter(|vm| vm.host == id)
+                    .map(|vm| vm.moid.clone())
+                    .collect();
+                for m in there {
+                    if let Some(vm) = st.vms.get_mut(&m) {
+                        vm.connection = of_vms.into();
+                    }
+                    render::refresh_vm(st, &m);
+                }
+            }
+            other => return Err(format!("a host's patch knows no {other:?}")),
+        }
+    }
     Ok(())
 }
 

@@ -306,6 +306,8 @@ pub struct State {
     pub unreadable: Vec<(String, String)>,
     /// Settings of the world.
     pub cfg: Config,
+    /// The next task of that method fails once it has come that far (per cent).
+    pub task_faults: Vec<(String, i64)>,
 }
 
 /// Settings of the world, with their defaults.

@@ -180,6 +180,9 @@ pub fn run_clock(inner: &Inner, generation: u64, id: &str, ms: u64) -> Result<()
                     .unwrap_or(99)
                     .min(99)
             };
+            if let Some(f) = broken(&mut st, id, p) {
+                return Err(Some(f));
+            }
             if p != shown {
                 shown = p;
                 update(&mut st, id, |t| t.progress = Some(p));
@@ -191,6 +194,32 @@ pub fn run_clock(inner: &Inner, generation: u64, id: &str, ms: u64) -> Result<()
         }
         std::thread::sleep(STEP.min(total - gone));
     }
+}
+
+/// What ends a task before its time: a patch said so, or its machine's host has gone.
+fn broken(st: &mut State, id: &str, percent: i64) -> Option<Fault> {
+    let t = st.tasks.iter().find(|t| t.id == id)?;
+    let (method, entity) = (t.method.clone(), t.entity.1.clone());
+    let hit = st
+        .task_faults
+        .iter()
+        .position(|(m, p)| *m == method && percent >= *p);
+    if let Some(i) = hit {
+        st.task_faults.remove(i);
+        return Some(Fault::new(
+            "GenericVmConfigFault",
+            "A general system error occurred: the copy was interrupted.",
+            json!({ "reason": "the copy was interrupted" }),
+        ));
+    }
+    let vm = st.vms.get(&entity)?;
+    (vm.connection == "disconnected").then(|| {
+        Fault::new(
+            "HostCommunication",
+            "Unable to communicate with the remote host, since it is disconnected.",
+            json!({}),
+        )
+    })
 }
 
 /// What an operation does when its time has passed.
