@@ -4,6 +4,8 @@ mod support;
 
 #[path = "vsphere/calls.rs"]
 mod calls;
+#[path = "vsphere/defects.rs"]
+mod defects;
 #[path = "vsphere/faults.rs"]
 mod faults;
 #[path = "vsphere/hostile.rs"]
@@ -12,3 +14,5 @@ mod hostile;
 mod shapes;
 #[path = "vsphere/vcsim.rs"]
 mod vcsim;
+#[path = "vsphere/written.rs"]
+mod written;

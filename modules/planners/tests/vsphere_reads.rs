@@ -222,6 +222,35 @@ fn v1_1_an_old_switch_does_not_crash() {
     assert_eq!(l[1]["teaming_policy"], json!({}));
 }
 
+/// V1.7: a VLAN object of a kind that nobody knows, and one without an id, lose nothing else.
+#[test]
+fn v1_7_a_vlan_of_an_unknown_kind_does_not_crash() {
+    let r = site(&[
+        switch("dvs-9", "d", "DC0", &["p-1", "p-2", "p-3"]),
+        portgroup(
+            "p-1",
+            "foreign",
+            "dvs-9",
+            "DC0",
+            json!({"_vimtype": "vim.dvs.VmwareDistributedVirtualSwitch.VlanSpec", "inherited": false}),
+        ),
+        portgroup(
+            "p-2",
+            "no id",
+            "dvs-9",
+            "DC0",
+            json!({"_vimtype": format!("{VLAN}.VlanIdSpec"), "inherited": false}),
+        ),
+        portgroup("p-3", "web", "dvs-9", "DC0", vlan("VlanIdSpec", "vlanId", json!(7))),
+    ])
+    .check("vsphere_portgroups", json!({}));
+    assert_eq!(
+        r.keys["dvs_portgroup_info"]["d"].as_array().map(Vec::len),
+        Some(3)
+    );
+    assert_eq!(r.keys["vlan_map"], json!({"p-3": 7}), "nothing is guessed");
+}
+
 #[test]
 fn v1_3_a_switch_is_found_by_name_and_two_are_told_apart() {
     let both = [

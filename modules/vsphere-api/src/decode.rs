@@ -37,7 +37,11 @@ pub(crate) const SHOWN: usize = 300;
 
 /// The beginning of a text that comes from a server.
 pub(crate) fn cut(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
+    cut_at(text, SHOWN)
+}
+
+fn cut_at(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
         Some((i, _)) => format!("{} ...", &text[..i]),
         None => text.to_owned(),
     }
@@ -281,7 +285,13 @@ impl<R: BufRead> Decoder<R> {
     }
 
     fn primitive(&mut self, el: &Open, ty: &str) -> Result<Option<Value>, DecodeError> {
-        let bad = |t: &str| form(format!("{:?} in <{}> is no {ty}", cut(t), el.name));
+        let bad = |t: &str| {
+            form(format!(
+                "{:?} in <{}> is no {ty}",
+                cut_at(t, 60),
+                cut_at(&el.name, 60)
+            ))
+        };
         Ok(Some(match ty {
             "str" | "PropertyPath" | "ManagedMethod" | "Link" | "binary" | "URI" => {
                 json!(self.text()?)

@@ -188,6 +188,12 @@ pub fn inventory(
     written(w.write_all(b"{\"vms\": ["))?;
     let mut seen: HashSet<String> = HashSet::new();
     let mut unreadable = 0_usize;
+    // Machines without a configuration (docs/peers-vsphere.md V4.6), so many of which are named.
+    const NAMED: usize = 10;
+    let asks_config = wanted
+        .as_ref()
+        .is_none_or(|w| w.iter().any(|p| p.starts_with("config.")));
+    let (mut bare, mut bare_names) = (0_usize, vec![]);
     let mut emitted = 0_usize;
     for c in containers {
         // Machines in vApps need one more query each vApp, which cannot be sent while the stream is read.
@@ -202,6 +208,15 @@ pub fn inventory(
                     return Ok(());
                 }
                 unreadable += usize::from(!f.missing.is_empty());
+                if asks_config
+                    && f.missing.is_empty()
+                    && !f.props.iter().any(|(p, _)| p.starts_with("config"))
+                {
+                    bare += 1;
+                    if bare <= NAMED {
+                        bare_names.push(f.moid.clone());
+                    }
+                }
                 let mut vars = variables(&f, &hidden, fields.as_ref());
                 let all = f.tree();
                 if options.gather_compute_objects {
@@ -243,6 +258,13 @@ pub fn inventory(
             );
             written(emit(&mut w, &mut emitted, &vars))?;
         }
+    }
+    if bare > 0 {
+        let more = if bare > NAMED { ", ..." } else { "" };
+        warnings.push(format!(
+            "{bare} machines have no configuration (inaccessible, orphaned, or just being made): {}{more}; their config variables are missing, and keyed groups of those pass them over",
+            bare_names.join(", ")
+        ));
     }
     if unreadable > 0 {
         warnings.push(format!(

@@ -643,7 +643,10 @@ mod tests {
         for (pointer, value, wanted) in cases {
             let mut vm = clean();
             let (above, last) = pointer.rsplit_once('/').expect("pointer");
-            vm.pointer_mut(above).expect("there")[last] = value;
+            match vm.pointer_mut(pointer) {
+                Some(v) => *v = value,
+                None => vm.pointer_mut(above).expect("there")[last] = value,
+            }
             let got: Vec<String> = ids(&vm)
                 .into_iter()
                 .filter(|i| i != "interface_names")

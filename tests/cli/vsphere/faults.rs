@@ -184,6 +184,7 @@ fn a_host_that_disappears() {
     let before = state(&lab);
     let (child, _folder) = lab.call("vsphere_relocate", args.clone()).spawn();
     until(&lab, "RelocateVM_Task", 1);
+    std::thread::sleep(Duration::from_millis(600));
     lab.set_vcenter(json!({"hosts": [{"moid": host, "connection": "notResponding"}]}));
     let r = ended(child);
     assert_eq!(

@@ -237,9 +237,9 @@ fn every_recorded_result_of_the_peers() {
                 "dvspg_bad_password" => format!(
                     "Unable to log on to the vCenter or ESXi API at {host}:{port} as {VC_USER}: Login failure"
                 ),
+                // The peer: "Timeout limit reached while waiting for VM to enter a powered off state."
                 "power_shutdown_guest_timeout" => {
-                    "Timeout limit reached while waiting for VM to enter a powered off state."
-                        .to_owned()
+                    "within 3 s: it was asked for, but power is not \"poweredOff\" yet".to_owned()
                 }
                 other => panic!("{other}: which cause?"),
             };

@@ -66,7 +66,10 @@ impl Vcsim {
     }
 
     fn port(&self) -> u16 {
-        self.said["port"].as_str().and_then(|p| p.parse().ok()).expect("a port")
+        self.said["port"]
+            .as_str()
+            .and_then(|p| p.parse().ok())
+            .expect("a port")
     }
 
     fn sign_in(&self) -> Value {
@@ -115,7 +118,11 @@ impl Vcsim {
             .write_all(all.to_string().as_bytes())
             .expect("written");
         let out = child.wait_with_output().expect("it ends");
-        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        assert!(
+            out.status.success(),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
         serde_json::from_slice(&out.stdout).expect("JSON")
     }
 }
@@ -133,24 +140,64 @@ fn our_modules_work_on_it() {
     let Some(sim) = Vcsim::start(&["-pg", "5", "-vm", "3"]) else {
         return;
     };
-    let r = sim.call("vsphere_portgroups", json!({"datacenter": "DC0"})).run().ok();
-    let listed = r["dvs_portgroup_info"]["DVS0"].as_array().expect("portgroups");
+    let r = sim
+        .call("vsphere_portgroups", json!({"datacenter": "DC0"}))
+        .run()
+        .ok();
+    let listed = r["dvs_portgroup_info"]["DVS0"]
+        .as_array()
+        .expect("portgroups");
     assert_eq!(listed.len(), 6, "five and the uplinks: {}", *r);
     let vlans: Vec<&Value> = listed.iter().map(|p| &p["vlan_info"]["vlan_id"]).collect();
-    for wanted in [json!("100"), json!(["0-99", "105", "300-4094"]), json!("201")] {
+    for wanted in [
+        json!("100"),
+        json!(["0-99", "105", "300-4094"]),
+        json!("201"),
+    ] {
         assert!(vlans.contains(&&wanted), "{wanted} in {vlans:?}");
     }
-    assert!(r["vlan_map"].as_object().is_some_and(|m| !m.is_empty() && m.values().all(|v| *v == json!(100))), "{}", r["vlan_map"]);
+    assert!(
+        r["vlan_map"]
+            .as_object()
+            .is_some_and(|m| !m.is_empty() && m.values().all(|v| *v == json!(100))),
+        "{}",
+        r["vlan_map"]
+    );
     println!("vcsim: portgroups: {} of DC0", listed.len());
 
-    let all = sim.call("vsphere_vm_info", json!({"datacenter": "DC1", "destination_datastore": "LocalDS_1"})).run().ok();
+    let all = sim
+        .call(
+            "vsphere_vm_info",
+            json!({"datacenter": "DC1", "destination_datastore": "LocalDS_1"}),
+        )
+        .run()
+        .ok();
     let vms = all["vms"].as_array().expect("machines");
     assert_eq!(vms.len(), 6, "{}", all["msg"]);
-    let one = sim.call("vsphere_vm_info", json!({"moid": vms[0]["moid"]})).run().ok();
-    for k in ["moid", "name", "path", "datacenter", "host", "cluster", "uuid", "disks", "nics", "datastore_states", "power"] {
+    let one = sim
+        .call("vsphere_vm_info", json!({"moid": vms[0]["moid"]}))
+        .run()
+        .ok();
+    for k in [
+        "moid",
+        "name",
+        "path",
+        "datacenter",
+        "host",
+        "cluster",
+        "uuid",
+        "disks",
+        "nics",
+        "datastore_states",
+        "power",
+    ] {
         assert_eq!(one["vm"][k], vms[0][k], "{k}: alone and in the list");
     }
-    assert!(vms[0]["datastore_states"][0]["free"].as_i64() > Some(0), "{}", vms[0]["datastore_states"]);
+    assert!(
+        vms[0]["datastore_states"][0]["free"].as_i64() > Some(0),
+        "{}",
+        vms[0]["datastore_states"]
+    );
     println!("vcsim: vm_info: {} of DC1", vms.len());
 
     let vm = |name: &str| json!({"name": name, "datacenter": "DC0"});
@@ -158,9 +205,18 @@ fn our_modules_work_on_it() {
         a[k] = json!(v);
         a
     };
-    let on = sim.triple("vsphere_powerstate", with(vm("DC0_H0_VM0"), "state", "powered-off"));
+    let on = sim.triple(
+        "vsphere_powerstate",
+        with(vm("DC0_H0_VM0"), "state", "powered-off"),
+    );
     assert!(on.changed());
-    assert!(sim.triple("vsphere_powerstate", with(vm("DC0_H0_VM0"), "state", "powered-on")).changed());
+    assert!(
+        sim.triple(
+            "vsphere_powerstate",
+            with(vm("DC0_H0_VM0"), "state", "powered-on")
+        )
+        .changed()
+    );
     println!("vcsim: powerstate: off and on");
 
     let args = json!({"vm_name": "DC0_C0_RP0_VM1", "destination_host": "DC0_C0_H1", "destination_datacenter": "DC0"});
@@ -169,13 +225,24 @@ fn our_modules_work_on_it() {
     assert!(!sim.call("vsphere_relocate", args).run().ok().changed());
     // The simulator moves `vm.datastore` and no file, which is just what must not be taken for done (V2.1).
     let args = json!({"vm_name": "DC0_H0_VM1", "destination_datastore": "LocalDS_1", "destination_datacenter": "DC0"});
-    let check = sim.call("vsphere_relocate", args.clone()).check(true).run().ok();
+    let check = sim
+        .call("vsphere_relocate", args.clone())
+        .check(true)
+        .run()
+        .ok();
     let r = sim.call("vsphere_relocate", args).run();
     assert!(check.changed() && r.plan() == check.plan(), "{}", *r);
-    assert!(r.is_failed() || r.warnings().iter().any(|w| w.contains("foreseen")), "files that did not move are told: {}", *r);
+    assert!(
+        r.is_failed() || r.warnings().iter().any(|w| w.contains("foreseen")),
+        "files that did not move are told: {}",
+        *r
+    );
     println!("vcsim: relocate: a host, and a datastore move whose files stay where they are");
 
-    let bad = sim.call("vsphere_portgroups", json!({"password": "wrong"})).run().failed("auth");
+    let bad = sim
+        .call("vsphere_portgroups", json!({"password": "wrong"}))
+        .run()
+        .failed("auth");
     assert!(bad.msg().ends_with("Login failure"), "{}", bad.msg());
 }
 
@@ -189,8 +256,17 @@ fn the_inventory_of_50_and_400_machines() {
         let vms = v["vms"].as_array().expect("machines");
         assert_eq!(vms.len(), wanted);
         for v in vms {
-            assert!(v["config"]["hardware"]["device"].as_array().is_some_and(|d| !d.is_empty()), "{v}");
-            assert!(v["path"].as_str().is_some_and(|p| p.ends_with("/vm")), "{}", v["path"]);
+            assert!(
+                v["config"]["hardware"]["device"]
+                    .as_array()
+                    .is_some_and(|d| !d.is_empty()),
+                "{v}"
+            );
+            assert!(
+                v["path"].as_str().is_some_and(|p| p.ends_with("/vm")),
+                "{}",
+                v["path"]
+            );
             assert!(v["esxi_host"]["name"].is_string() && v["cluster"]["name"].is_string());
         }
         println!("vcsim: inventory: {} machines", vms.len());
@@ -217,7 +293,15 @@ fn peers() -> Option<PathBuf> {
 /// One of the peer's modules by `ansible -m`, as JSON.
 fn peer(bin: &Path, module: &str, args: &Value) -> Value {
     let out = Command::new(bin.join("ansible"))
-        .args(["localhost", "-c", "local", "-m", module, "-a", &args.to_string()])
+        .args([
+            "localhost",
+            "-c",
+            "local",
+            "-m",
+            module,
+            "-a",
+            &args.to_string(),
+        ])
         .env("ANSIBLE_LOAD_CALLBACK_PLUGINS", "1")
         .env("ANSIBLE_STDOUT_CALLBACK", "ansible.posix.json")
         .env("ANSIBLE_LOCALHOST_WARNING", "false")
@@ -233,7 +317,9 @@ fn peer(bin: &Path, module: &str, args: &Value) -> Value {
 /// Without what `--list` wraps texts in.
 fn unwrapped(v: Value) -> Value {
     match v {
-        Value::Object(o) if o.len() == 1 && o.contains_key("__ansible_unsafe") => o["__ansible_unsafe"].clone(),
+        Value::Object(o) if o.len() == 1 && o.contains_key("__ansible_unsafe") => {
+            o["__ansible_unsafe"].clone()
+        }
         Value::Object(o) => o.into_iter().map(|(k, v)| (k, unwrapped(v))).collect(),
         Value::Array(l) => l.into_iter().map(unwrapped).collect(),
         v => v,
@@ -245,7 +331,12 @@ fn first_difference(a: &Value, b: &Value, at: &str, out: &mut Vec<String>) {
         (Value::Object(x), Value::Object(y)) => {
             let keys: std::collections::BTreeSet<&String> = x.keys().chain(y.keys()).collect();
             for k in keys {
-                first_difference(x.get(k).unwrap_or(&json!("(absent)")), y.get(k).unwrap_or(&json!("(absent)")), &format!("{at}/{k}"), out);
+                first_difference(
+                    x.get(k).unwrap_or(&json!("(absent)")),
+                    y.get(k).unwrap_or(&json!("(absent)")),
+                    &format!("{at}/{k}"),
+                    out,
+                );
             }
         }
         (Value::Array(x), Value::Array(y)) if x.len() == y.len() => {
@@ -277,19 +368,37 @@ fn the_peers_beside_ours() {
         a
     };
     // With the sections that this world's old switches have: the peer crashes on the others (V1.1).
-    let want = args(json!({"datacenter": "DC0", "show_vlan_info": true, "show_mac_learning": false, "show_network_policy": false, "show_teaming_policy": false, "show_uplinks": false}));
+    let want = args(
+        json!({"datacenter": "DC0", "show_vlan_info": true, "show_mac_learning": false, "show_network_policy": false, "show_teaming_policy": false, "show_uplinks": false}),
+    );
     let theirs = peer(&bin, "community.vmware.vmware_dvs_portgroup_info", &want);
     let ours = Call::nowhere("vsphere_portgroups", want).run().ok();
     let mut diff = vec![];
-    first_difference(&theirs["dvs_portgroup_info"], &ours["dvs_portgroup_info"], "", &mut diff);
+    first_difference(
+        &theirs["dvs_portgroup_info"],
+        &ours["dvs_portgroup_info"],
+        "",
+        &mut diff,
+    );
     assert!(diff.is_empty(), "{diff:#?}");
     println!("peers: portgroups equal");
-    for (state, name) in [("powered-off", "DC0_H0_VM0"), ("powered-off", "DC0_H0_VM0"), ("powered-on", "DC0_H0_VM1")] {
+    for (state, name) in [
+        ("powered-off", "DC0_H0_VM0"),
+        ("powered-off", "DC0_H0_VM0"),
+        ("powered-on", "DC0_H0_VM1"),
+    ] {
         let want = args(json!({"datacenter": "DC0", "name": name, "state": state}));
         // Ours first looks, the peer then does it: both must say the same.
-        let ours = Call::nowhere("vsphere_powerstate", want.clone()).check(true).run().ok();
+        let ours = Call::nowhere("vsphere_powerstate", want.clone())
+            .check(true)
+            .run()
+            .ok();
         let theirs = peer(&bin, "vmware.vmware.vm_powerstate", &want);
-        assert_eq!((&theirs["changed"], &theirs["vm"]), (&ours["changed"], &ours["vm"]), "{state}");
+        assert_eq!(
+            (&theirs["changed"], &theirs["vm"]),
+            (&ours["changed"], &ours["vm"]),
+            "{state}"
+        );
     }
     println!("peers: powerstate equal");
     inventories(&bin, &sim);
@@ -304,14 +413,28 @@ fn inventories(bin: &Path, sim: &Vcsim) {
     for part in ["plugins/inventory", "galaxy.yml", "meta"] {
         std::os::unix::fs::symlink(here.join(part), root.join(part)).expect("a link");
     }
-    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_trueplan"), root.join("plugins/bin/trueplan")).expect("a link");
-    for properties in [None, Some(vec!["name", "config.guestId", "summary.runtime.powerState", "config.hardware.device"])] {
+    std::os::unix::fs::symlink(
+        env!("CARGO_BIN_EXE_trueplan"),
+        root.join("plugins/bin/trueplan"),
+    )
+    .expect("a link");
+    for properties in [
+        None,
+        Some(vec![
+            "name",
+            "config.guestId",
+            "summary.runtime.powerState",
+            "config.hardware.device",
+        ]),
+    ] {
         let list = |plugin: &str| -> Value {
             let mut o = json!({"plugin": plugin, "hostname": "127.0.0.1", "port": sim.port(), "username": USER, "password": PASSWORD, "validate_certs": false, "hostnames": ["moid"]});
             if let Some(p) = &properties {
                 o["properties"] = json!(p);
             }
-            let file = folder.path().join(format!("{}.vms.yml", plugin.replace('.', "_")));
+            let file = folder
+                .path()
+                .join(format!("{}.vms.yml", plugin.replace('.', "_")));
             std::fs::write(&file, o.to_string()).expect("a file");
             let out = Command::new(bin.join("ansible-inventory"))
                 .arg("-i")
@@ -321,14 +444,28 @@ fn inventories(bin: &Path, sim: &Vcsim) {
                 .env("ANSIBLE_INVENTORY_ENABLED", plugin)
                 .output()
                 .expect("ansible-inventory runs");
-            let v: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{plugin}: {e}: {}", String::from_utf8_lossy(&out.stderr)));
+            let v: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| {
+                panic!("{plugin}: {e}: {}", String::from_utf8_lossy(&out.stderr))
+            });
             unwrapped(v["_meta"]["hostvars"].clone())
         };
         let (theirs, ours) = (list("vmware.vmware.vms"), list("trueplan.virt.vms"));
         assert_eq!(theirs.as_object().map(serde_json::Map::len), Some(52));
         let mut diff = vec![];
         first_difference(&theirs, &ours, "", &mut diff);
-        assert!(diff.is_empty(), "{} differences, such as {:#?}", diff.len(), &diff[..diff.len().min(20)]);
-        println!("peers: inventory of 52 machines equal, {}", if properties.is_some() { "with devices" } else { "default properties" });
+        assert!(
+            diff.is_empty(),
+            "{} differences, such as {:#?}",
+            diff.len(),
+            &diff[..diff.len().min(20)]
+        );
+        println!(
+            "peers: inventory of 52 machines equal, {}",
+            if properties.is_some() {
+                "with devices"
+            } else {
+                "default properties"
+            }
+        );
     }
 }
