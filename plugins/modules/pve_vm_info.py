@@ -72,6 +72,11 @@ options:
       - Whether the network interfaces that the guest agent reports are returned.
     type: bool
     default: false
+  capacity:
+    description:
+      - 'Whether RV(nodes) and RV(storages) are returned: what there is room for.'
+    type: bool
+    default: false
   api_host:
     description:
       - 'Host name or address of any node of the cluster; `host:port` works too.'
@@ -230,6 +235,19 @@ proxmox_vms:
         - Its tags.
       returned: always
       type: list
+nodes:
+  description:
+    - 'The nodes: C(node), C(status), C(maxmem) and C(mem) (bytes), C(maxcpu).'
+  returned: with O(capacity)
+  type: list
+  elements: dict
+storages:
+  description:
+    - 'The storages of the nodes that answer: C(node), C(storage), C(type), C(content), C(shared), C(total), C(used),
+      C(avail) (bytes).'
+  returned: with O(capacity)
+  type: list
+  elements: dict
 msg:
   description:
     - What was done, or why the task failed.
@@ -279,6 +297,7 @@ def main():
             "name": {"type": "str"},
             "config": {"type": "str", "default": "none", "choices": ["none", "current", "pending"]},
             "network": {"type": "bool", "default": False},
+            "capacity": {"type": "bool", "default": False},
             "api_host": {"type": "str", "required": True, "fallback": (env_fallback, ["PROXMOX_HOST"])},
             "api_port": {"type": "int", "fallback": (env_fallback, ["PROXMOX_PORT"])},
             "api_user": {"type": "str", "fallback": (env_fallback, ["PROXMOX_USER"])},

