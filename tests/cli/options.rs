@@ -1,6 +1,6 @@
 //! Every option of the server's guest schema is taken by pve_vm_shell, and every one of the nine states is one of three equal runs.
 
-use crate::support::{Lab, triple, worlds};
+use crate::support::{Lab, triple, triple_with, worlds};
 use serde_json::{Value, json};
 
 /// A value for each option that needs no hardware; the rest is named below with its reason.
@@ -272,4 +272,54 @@ fn delete_revert_unset_clone_and_migrate() {
         json!({"clone": "web", "newid": 150, "name": "copy", "memory": 2048, "tags": ["copy"], "net": {"net0": "virtio,bridge=vmbr1"}}),
     )
     .changed();
+}
+
+/// What no token may set: written by the login of root, refused for its token before anything is sent, and unchanged on a rerun.
+#[test]
+fn options_for_the_login_of_root() {
+    let mut w = worlds::one_guest();
+    w["pve"]["storage"][0]["content"] = json!("images,iso,import,snippets");
+    let lab = Lab::start(w);
+    for (name, value) in [
+        ("affinity", json!("0,2-3")),
+        ("args", json!("-no-reboot")),
+        (
+            "spice_enhancements",
+            json!("foldersharing=1,videostreaming=all"),
+        ),
+        ("hostpci", json!({"hostpci0": "0000:01:00.0,pcie=0"})),
+        ("usb", json!({"usb0": "host=1234:5678"})),
+        ("serial", json!({"serial1": "/dev/ttyS0"})),
+        ("parallel", json!({"parallel0": "/dev/parport0"})),
+        ("hugepages", json!("2")),
+        ("keephugepages", json!(true)),
+        ("vmgenid", json!("8e495824-3216-461d-adf2-9b4a6c590dff")),
+        ("amd_sev", json!("std")),
+        ("ivshmem", json!("size=32,name=shm")),
+    ] {
+        let mut args = json!({"vmid": 100});
+        args[name] = value;
+        let d = lab.call("pve_vm_shell", args.clone()).run();
+        assert!(
+            d.of_kind("write").is_empty() || !d.is_failed(),
+            "{name}: half done: {}",
+            d.msg()
+        );
+        let as_root = {
+            let mut all = lab.user("root@pam");
+            for (k, v) in args.as_object().expect("an object") {
+                all[k] = v.clone();
+            }
+            lab.bare("pve_vm_shell", all)
+        };
+        let t = triple_with(&lab, &as_root);
+        if t.apply.is_failed() {
+            panic!("{name}: {}", t.apply.msg());
+        }
+        println!(
+            "{name}: token {}, root {}",
+            !d.is_failed(),
+            t.apply.changed()
+        );
+    }
 }
