@@ -257,7 +257,10 @@ fn p57_p58_a_running_guest_reports_what_is_pending() {
         "pve_nic",
         json!({"vmid": 103, "interface": "net0", "state": "absent"}),
     );
-    assert_eq!(r.keys["pending"], json!({"net0": null, "boot": "order=scsi0"}));
+    assert_eq!(
+        r.keys["pending"],
+        json!({"net0": null, "boot": "order=scsi0"})
+    );
     let r = s.check(
         "pve_nic",
         json!({"vmid": 103, "interface": "net0", "state": "absent"}),
