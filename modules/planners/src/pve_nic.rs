@@ -190,6 +190,18 @@ fn make(args: &Args) -> Result<Box<dyn Module>, Vec<ArgError>> {
     Ok(Box::new(Nic::new(args)?))
 }
 
+/// Why the server would not take that key of a card; the card's own name is judged elsewhere.
+fn unacceptable(interface: &str, name: &str, value: &str) -> Option<String> {
+    let mut card = PropString::empty(interface).ok()?;
+    card.set("model", "virtio").ok()?;
+    match card.set(name, value) {
+        Ok(_) => PropString::parse_checked(interface, &card.print())
+            .err()
+            .map(|e| e.to_string()),
+        Err(e) => Some(e.to_string()),
+    }
+}
+
 impl Nic {
     /// From coerced arguments.
     ///
@@ -253,6 +265,12 @@ impl Nic {
                     Some(joined),
                     "is no list of VLANs; give numbers from 1 to 4094 and ranges such as 10-20",
                 )),
+            }
+        }
+        for (name, value) in &named {
+            if let Some(e) = unacceptable(&interface, name, value) {
+                let path = if *name == "macaddr" { "mac" } else { name };
+                errors.push(arg_error(path, Some(value.clone()), e));
             }
         }
         for u in &unset {

@@ -451,3 +451,19 @@ fn p44_p46_missing_privileges_are_refused_before_anything_is_sent() {
     );
     assert!(!r.is_failed(), "{:#?}", r.keys);
 }
+
+#[test]
+fn values_that_the_server_would_not_take_are_refused_before_they_are_sent() {
+    for (option, value) in [
+        ("rate", "-1"),
+        ("bridge", "no bridge"),
+        ("model", "ne2k_pci"),
+    ] {
+        let mut args = json!({"vmid": 100, "interface": "net0"});
+        args[option] = json!(value);
+        match try_make("pve_nic", args) {
+            Ok(_) => assert_eq!(option, "model", "{value} is taken"),
+            Err(e) => assert_eq!(e[0].path, option, "{}", e[0].msg),
+        }
+    }
+}

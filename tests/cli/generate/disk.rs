@@ -19,7 +19,8 @@ fn some_disk(g: &mut Gen, world: &Value, vmid: u32) -> Option<String> {
 }
 
 pub fn case(g: &mut Gen) -> Case {
-    let world = worlds::cluster(g);
+    let mut world = worlds::cluster(g);
+    worlds::mostly_without_system(g, &mut world);
     let vmid = g.weighted(&[(33, 100u32), (33, 101), (33, 102), (1, 110), (1, 199)]);
     let state = g.weighted(&[
         (50, "present"),

@@ -5,14 +5,15 @@ use super::{Case, Gen};
 use serde_json::json;
 
 pub fn case(g: &mut Gen) -> Case {
-    let world = worlds::cluster(g);
-    let vmid = g.weighted(&[(30, 100u32), (30, 101), (30, 102), (2, 110), (2, 199)]);
+    let mut world = worlds::cluster(g);
+    worlds::mostly_without_system(g, &mut world);
+    let vmid = g.weighted(&[(30, 100u32), (30, 101), (30, 102), (1, 110), (1, 199)]);
     let name = match vmid {
         100 => "web",
         101 => "db",
         _ => "app",
     };
-    let mut a = json!({"interface": g.weighted(&[(40, "net0"), (30, "net1"), (20, "net2"), (6, "net31"), (2, "net32"), (2, "eth0")])});
+    let mut a = json!({"interface": g.weighted(&[(40, "net0"), (30, "net1"), (22, "net2"), (6, "net31"), (1, "net32"), (1, "eth0")])});
     if g.chance(85) {
         a["vmid"] = g.int(vmid.into());
     } else {
@@ -45,34 +46,34 @@ pub fn case(g: &mut Gen) -> Case {
                 (20, "bc:24:11:aa:bb:02"),
                 (10, "BC:24:11:00:00:00"),
                 (10, "BC:24:11:01:01:01"),
-                (3, "01:00:5E:00:00:01"),
-                (3, "nonsense")
+                (1, "01:00:5E:00:00:01"),
+                (1, "nonsense")
             ]));
         }
         if g.chance(45) {
-            a["model"] = json!(g.pick(&MODELS));
+            a["model"] = json!(if g.chance(40) { "virtio" } else { g.pick(&MODELS) });
         }
         if g.chance(20) {
             a["mtu"] = g
-                .weighted(&[(4, 1400i64), (3, 1), (2, 9000), (1, 70000)])
+                .weighted(&[(12, 1400i64), (9, 1), (6, 9000), (1, 70000)])
                 .into();
         }
         if g.chance(20) {
-            let n = g.weighted(&[(4, 2i64), (2, 4), (2, 0), (1, 65)]);
+            let n = g.weighted(&[(12, 2i64), (6, 4), (6, 0), (1, 65)]);
             a["queues"] = g.int(n);
         }
         if g.chance(25) {
             a["rate"] = g
                 .weighted(&[
-                    (3, json_str("12.5")),
-                    (3, json_str("10")),
-                    (2, json_str("0.5")),
-                    (1, json_str("-1")),
+                    (9, "12.5"),
+                    (9, "10"),
+                    (6, "0.5"),
+                    (1, "-1"),
                 ])
                 .into();
         }
         if g.chance(35) {
-            let n = g.weighted(&[(5, 5i64), (5, 7), (3, 4094), (1, 5000), (1, 0)]);
+            let n = g.weighted(&[(15, 5i64), (15, 7), (9, 4094), (1, 5000), (1, 0)]);
             a["tag"] = g.int(n);
         }
         if g.chance(20) {
@@ -96,10 +97,12 @@ pub fn case(g: &mut Gen) -> Case {
                 "link_down",
                 "bridge",
             ]);
-            a["unset"] = g.list(&[what]);
+            if a[what].is_null() || g.chance(10) {
+                a["unset"] = g.list(&[what]);
+            }
         }
     }
-    if g.chance(5) {
+    if g.chance(3) {
         a["guard_uuid"] = json!("0c8ad2a8-5b3c-4b51-8a5a-0d7e1b7e0001");
     }
     a["timeout"] = g.int(1);
@@ -107,8 +110,4 @@ pub fn case(g: &mut Gen) -> Case {
     c.before = worlds::unrest(g, &c.world, vmid);
     c.login = worlds::login(g);
     c
-}
-
-fn json_str(s: &str) -> &str {
-    s
 }

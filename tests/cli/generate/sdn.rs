@@ -38,14 +38,14 @@ fn world(g: &mut Gen) -> Value {
             if g.chance(15) {
                 vnet["isolate-ports"] = json!(1);
             }
-            if g.chance(8) {
+            if g.chance(3) {
                 pending_vnets.push(vnet);
             } else {
                 vnets.push(vnet);
             }
         }
     }
-    if g.chance(6) {
+    if g.chance(3) {
         pending_zones.push(json!({"zone": "zp", "type": "simple"}));
     }
     w["pve"]["sdn"] = json!({"zones": zones, "vnets": vnets, "pending": {"zones": pending_zones, "vnets": pending_vnets}});
@@ -71,19 +71,19 @@ fn finish(g: &mut Gen, module: &'static str, world: Value, mut a: Value) -> Case
         };
     }
     let mut c = Case::new(module, world, a);
-    if g.chance(12) {
+    if g.chance(6) {
         c.before.push((
             "pve_vnet",
             json!({"zone": "zv", "vnet": "v50", "tag": 77, "apply": false}),
         ));
     }
-    if g.chance(8) {
+    if g.chance(4) {
         c.before.push((
             "pve_zone",
             json!({"zone": "zv", "mtu": 1400, "apply": false}),
         ));
     }
-    if g.chance(5) {
+    if g.chance(3) {
         c.before.push((
             "pve_vnet",
             json!({"vnet": "v10", "state": "absent", "apply": false}),
@@ -91,10 +91,8 @@ fn finish(g: &mut Gen, module: &'static str, world: Value, mut a: Value) -> Case
     }
     if g.chance(4) {
         c.patches.push(json!({"sdn_lock": true}));
-        c.args.insert("timeout".into(), json!(1));
-        if g.chance(50) {
-            c.args.insert("break_lock".into(), json!(true));
-        }
+        // Without break_lock it waits, and whether that ends well nobody foresees.
+        c.args.insert("break_lock".into(), json!(true));
     }
     c.login = g.weighted(&[(80, "root"), (15, "deploy"), (5, "token")]);
     c
@@ -132,8 +130,11 @@ pub fn zone(g: &mut Gen) -> Case {
             (1, "faucet"),
         ]),
     };
-    if !zone.starts_with('z') || zone == "znew" || g.chance(60) {
-        a["type"] = json!(if g.chance(4) { "simple" } else { kind });
+    let there = w["pve"]["sdn"]["zones"]
+        .as_array()
+        .is_some_and(|l| l.iter().any(|z| z["zone"] == zone));
+    if !there || g.chance(60) {
+        a["type"] = json!(if there && g.chance(4) { "simple" } else { kind });
     }
     if g.chance(35) {
         a["nodes"] = json!(g.weighted(&[(5, "pve1"), (4, "pve2,pve1"), (3, "pve2"), (1, "pve9")]));
@@ -147,11 +148,11 @@ pub fn zone(g: &mut Gen) -> Case {
     }
     match kind {
         "vlan" | "qinq" => {
-            if zone == "znew" || g.chance(40) {
+            if !there || g.chance(40) {
                 a["bridge"] =
                     json!(g.weighted(&[(5, "vmbr0"), (5, "vmbr1"), (1, "vmbr9"), (1, "v10")]));
             }
-            if kind == "qinq" && (zone == "znew" || g.chance(40)) {
+            if kind == "qinq" && (!there || g.chance(40)) {
                 let n = g.weighted(&[(4, 50i64), (4, 60), (1, 0), (1, 5000)]);
                 a["tag"] = g.int(n);
                 if g.chance(40) {
@@ -160,7 +161,7 @@ pub fn zone(g: &mut Gen) -> Case {
             }
         }
         "vxlan" => {
-            if zone == "znew" || g.chance(40) {
+            if !there || g.chance(40) {
                 a["peers"] = json!(g.weighted(&[
                     (5, "192.0.2.11,192.0.2.10"),
                     (4, "192.0.2.12"),
@@ -220,7 +221,7 @@ fn one_vnet(g: &mut Gen, w: &Value) -> Value {
         .cloned()
         .unwrap_or_default();
     let zone = match old {
-        Some(v) if g.chance(85) => zones.iter().find(|z| z["zone"] == v["zone"]).cloned(),
+        Some(v) if g.chance(94) => zones.iter().find(|z| z["zone"] == v["zone"]).cloned(),
         _ => None,
     }
     .unwrap_or_else(|| zones[g.below(zones.len())].clone());
@@ -234,8 +235,8 @@ fn one_vnet(g: &mut Gen, w: &Value) -> Value {
     let old_tag = old.and_then(|v| v["tag"].as_i64());
     if zone["type"] != "simple" || g.chance(10) {
         let n = match old_tag {
-            Some(t) if g.chance(75) => t,
-            _ => g.weighted(&[(5, 100i64), (5, 200), (3, 10), (1, 5000), (1, 20_000_000)]),
+            Some(t) if g.chance(88) => t,
+            _ => g.weighted(&[(5, 100i64), (5, 200), (1, 10), (1, 5000), (1, 20_000_000)]),
         };
         if g.chance(95) {
             a["tag"] = g.int(n);

@@ -8,7 +8,7 @@ const KEY: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f";
 
 pub fn case(g: &mut Gen) -> Case {
-    let world = worlds::cluster(g);
+    let mut world = worlds::cluster(g);
     let state = g.weighted(&[
         (58, "present"),
         (7, "absent"),
@@ -20,6 +20,9 @@ pub fn case(g: &mut Gen) -> Case {
         (6, "template"),
         (2, "current"),
     ]);
+    if state == "present" {
+        worlds::mostly_without_system(g, &mut world);
+    }
     let vmid = GUESTS[g.below(3)];
     let name = ["web", "db", "app"][vmid as usize - 100];
     let mut a = json!({"timeout": 2});

@@ -44,7 +44,7 @@ fn machine(g: &mut Gen, n: usize) -> Value {
         "datastore": store,
         "host": g.pick(&["esx1.lab.example", "esx2.lab.example"]),
         "power": g.weighted(&[(60, "on"), (30, "off"), (10, "suspended")]),
-        "tools": g.weighted(&[(75, "running"), (10, "not_running"), (10, "not_installed"), (5, "scripts")]),
+        "tools": g.weighted(&[(75, "running"), (10, "not_running"), (10, "not_installed")]),
         "shutdown_ms": 10 + 140 * g.below(2),
     });
     let mut disks = vec![];

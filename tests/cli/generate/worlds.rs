@@ -118,7 +118,7 @@ pub fn cluster(g: &mut Gen) -> Value {
 
 /// Who signs in; mostly root.
 pub fn login(g: &mut Gen) -> &'static str {
-    g.weighted(&[(78, "root"), (14, "deploy"), (8, "token")])
+    g.weighted(&[(82, "root"), (13, "deploy"), (5, "token")])
 }
 
 /// A network card's text.
@@ -249,7 +249,7 @@ fn guest(g: &mut Gen, vmid: u32, node: &str, name: &str) -> (Value, Vec<(String,
             c.insert("unused0".into(), json!(volid));
         }
     }
-    if g.chance(6) {
+    if g.chance(3) {
         c.insert("lock".into(), json!(["backup", "migrate"][g.below(2)]));
     }
     if !running && g.chance(4) {
@@ -288,4 +288,12 @@ pub fn unrest(g: &mut Gen, world: &Value, vmid: u32) -> Vec<(&'static str, Value
         }
     }
     out
+}
+
+/// No system runs in most guests, so that what hangs on its cooperation can be foreseen too.
+pub fn mostly_without_system(g: &mut Gen, world: &mut Value) {
+    let some = g.chance(30);
+    for guest in world["pve"]["guests"].as_array_mut().into_iter().flatten() {
+        guest["guest_os"] = json!(some);
+    }
 }

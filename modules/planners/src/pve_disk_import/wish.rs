@@ -134,6 +134,17 @@ impl Disk {
             Some(_) => common::vmid_arg(args, "target_vmid", &mut errors),
             None => None,
         };
+        // Source: qemu-server, API2/Qemu.pm, move_disk: only another guest can be given a disk.
+        if state == State::Moved
+            && let (Some(other), Some(Target::Vmid(own))) = (target_vmid, &target)
+            && other == *own
+        {
+            errors.push(arg_error(
+                "target_vmid",
+                Some(other.to_string()),
+                "is the guest that has the disk; name another guest, or target_storage",
+            ));
+        }
         let target_disk = text("target_disk");
         if let Some(t) = &target_disk
             && disk_key(t).is_none()

@@ -43,6 +43,7 @@ impl Shell {
         }
         let status = common::status(look, guest.vmid(), self.verb())?;
         let (running, paused) = (is_running(status), is_paused(status));
+        let mut after = vec![];
         let step = match self.state {
             State::Started if running && !paused => return Ok(Plan::empty()),
             State::Started if running => self.resume(&guest),
@@ -50,7 +51,16 @@ impl Shell {
             State::Stopped if !running => return Ok(Plan::empty()),
             State::Stopped => self.shut_down(&guest, status)?,
             State::Restarted if !running => return Ok(Plan::empty()),
-            State::Restarted => self.restart(&guest),
+            State::Restarted if paused && !self.force => {
+                return Err(self.cannot(&guest, "it is paused and cannot shut itself down; start it (which resumes it), or give force=true"));
+            }
+            State::Restarted => {
+                // A reset machine is as paused as before.
+                if paused {
+                    after.push(self.resume(&guest));
+                }
+                self.restart(&guest, paused)
+            }
             State::Paused if paused => return Ok(Plan::empty()),
             State::Hibernated if guest.lock() == Some("suspended") && !running => {
                 return Ok(Plan::empty());
@@ -59,7 +69,8 @@ impl Shell {
             State::Paused => self.suspend(&guest),
             _ => self.hibernate(&guest),
         };
-        self.finish(look, &guest, vec![step])
+        after.insert(0, step);
+        self.finish(look, &guest, after)
     }
 
     /// Waits for what runs, asks for privileges, adds `skiplock`.
@@ -188,7 +199,7 @@ impl Shell {
             .disruptive())
     }
 
-    fn restart(&self, guest: &Guest<'_>) -> Step {
+    fn restart(&self, guest: &Guest<'_>, paused: bool) -> Step {
         let step = match self.force {
             true => Step::new(
                 self.status_request(guest, "reset"),
@@ -208,7 +219,7 @@ impl Shell {
         step.wait(Await::Task {
             timeout_s: self.timeout_s + MARGIN_S,
         })
-        .effect(self.now(guest, "running", "running"))
+        .effect(self.now(guest, "running", if paused { "paused" } else { "running" }))
         .disruptive()
     }
 

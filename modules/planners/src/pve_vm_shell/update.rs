@@ -133,7 +133,28 @@ impl Shell {
             .filter(|k| guest.pending().contains_key(*k))
             .cloned()
             .collect();
+        self.check_balloon(guest, &d)?;
         Ok(d)
+    }
+
+    /// The server compares both when one of them is written (qemu-server, API2/Qemu.pm, update_vm_api).
+    fn check_balloon(&self, guest: &Guest<'_>, d: &Draft) -> Result<(), Stop> {
+        let written = |key: &str| d.set.iter().find(|s| s.key == key).map(|s| s.sent.clone());
+        if written("memory").is_none() && written("balloon").is_none() {
+            return Ok(());
+        }
+        let mib = |key: &str| {
+            let value = written(key).or_else(|| guest.text(key))?;
+            value.trim_start_matches("current=").parse::<u64>().ok()
+        };
+        let (balloon, memory) = (mib("balloon").unwrap_or(0), mib("memory").unwrap_or(512));
+        if balloon > memory {
+            return Err(self.no(
+                guest,
+                format_args!("balloon {balloon} MiB is more than its memory of {memory} MiB; give a smaller balloon, or more memory"),
+            ));
+        }
+        Ok(())
     }
 
     fn compare_name(&self, guest: &Guest<'_>, d: &mut Draft) -> Result<(), Stop> {

@@ -328,17 +328,29 @@ pub fn clone_volume(
         )
     };
     let bytes = volume_size(work.lab, &work.node, volid)?;
+    // A format that the storage does not have is a hint only: it takes its own (qemu-server, resolve_dst_disk_format).
     let format = match format {
+        _ if !file_based => "raw".to_string(),
         Some(f) => f.to_string(),
-        None if file_based => from_format.clone(),
-        None => "raw".to_string(),
+        None => from_format.clone(),
     };
     let new = allocate(work, target, vmid, &format, bytes)?;
     work.log(format!("allocated target volume '{new}'"));
     let to = { storage::path_of(&work.lab.st(), &work.node, &new)? };
     copy(work, &path, &from_format, &to, &format, bytes)
         .inspect_err(|_| free(work.lab, &work.node, &new))?;
+    // The new volume's own size, which a block storage has rounded up.
+    let bytes = volume_size(work.lab, &work.node, &new)?;
     Ok((new, bytes))
+}
+
+/// A size as that storage can hold it, in bytes: LVM gives out whole extents.
+pub fn rounded(lab: &Lab, storage: &str, bytes: u64) -> u64 {
+    let st = lab.st();
+    match st.storages.get(storage) {
+        Some(s) if !s.is_file_based() => bytes.div_ceil(EXTENT) * EXTENT,
+        _ => bytes,
+    }
 }
 
 /// Removes a volume, whatever it says: for cleaning up after an error.

@@ -77,6 +77,8 @@ fn grow(work: &Work, key: &str, size: &str, skiplock: bool) -> Result<(), PveErr
     if format == "raw" {
         // The server pads raw images to whole KiB.
         new = new.div_ceil(1024) * 1024;
+        let storage = volid.split(':').next().unwrap_or("");
+        new = disks::rounded(work.lab, storage, new);
     }
     if new < old {
         return Err(PveError::die("shrinking disks is not supported"));
