@@ -51,7 +51,11 @@ pub fn case(g: &mut Gen) -> Case {
             ]));
         }
         if g.chance(45) {
-            a["model"] = json!(if g.chance(40) { "virtio" } else { g.pick(&MODELS) });
+            a["model"] = json!(if g.chance(40) {
+                "virtio"
+            } else {
+                g.pick(&MODELS)
+            });
         }
         if g.chance(20) {
             a["mtu"] = g
@@ -64,12 +68,7 @@ pub fn case(g: &mut Gen) -> Case {
         }
         if g.chance(25) {
             a["rate"] = g
-                .weighted(&[
-                    (9, "12.5"),
-                    (9, "10"),
-                    (6, "0.5"),
-                    (1, "-1"),
-                ])
+                .weighted(&[(9, "12.5"), (9, "10"), (6, "0.5"), (1, "-1")])
                 .into();
         }
         if g.chance(35) {
