@@ -313,8 +313,12 @@ const LIVE: &[&str] = &[
     "sshkeys",
     "affinity",
 ];
-/// Keys of a disk that apply live; any other makes the whole disk pending (rule 9).
-const LIVE_DISK: &[&str] = &["backup", "replicate", "serial", "wwn"];
+/// Keys of a disk that make the whole disk pending; any other applies live, if only on paper (rule 9, and qemu-server,
+/// QemuServer.pm, vmconfig_update_disk).
+const PENDING_DISK: &[&str] = &[
+    "file", "media", "aio", "cache", "discard", "iothread", "product", "queues", "ro", "ssd",
+    "vendor",
+];
 /// Keys of a NIC that need the device unplugged and plugged again (rule 10).
 const REPLUG_NIC: &[&str] = &["model", "macaddr", "queues", "mtu", "host-tunnel"];
 
@@ -380,13 +384,9 @@ fn is_live(key: &str, old: Option<&str>, new: Option<&str>, current: &Map<String
                 if is_cdrom(key, old.unwrap_or("")) && is_cdrom(key, new.unwrap_or("")) {
                     return true;
                 }
-                b.diff(&a).iter().all(|d| {
-                    d.name == "size"
-                        || LIVE_DISK.contains(&d.name.as_str())
-                        || d.name.starts_with("iops")
-                        || d.name.starts_with("mbps")
-                        || d.name.starts_with("bps")
-                })
+                !b.diff(&a)
+                    .iter()
+                    .any(|d| PENDING_DISK.contains(&d.name.as_str()))
             }
             (None, None) => true,
         };

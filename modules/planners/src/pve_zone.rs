@@ -207,6 +207,11 @@ fn make(args: &Args) -> Result<Box<dyn Module>, Vec<ArgError>> {
                 format!("a zone of type {kind} has no such option; leave it out"),
             ));
         }
+        if let Some(peers) = named.get("peers")
+            && let Some(way_out) = pve::check::format_refusal("ip-list", peers)
+        {
+            errors.push(arg_error("peers", Some(peers.clone()), way_out));
+        }
         if named.contains_key("peers") && named.contains_key("fabric") {
             errors.push(arg_error(
                 "fabric",
@@ -234,7 +239,9 @@ fn make(args: &Args) -> Result<Box<dyn Module>, Vec<ArgError>> {
 fn fits(zone_type: &str, option: &str) -> bool {
     let owners: &[&str] = match option {
         "tag" | "vlan-protocol" => &["qinq"],
-        "peers" | "fabric" | "vxlan-port" => &["vxlan"],
+        "peers" | "fabric" => &["vxlan"],
+        "vxlan-port" => &["vxlan", "evpn"],
+        "bridge-disable-mac-learning" => &["vlan", "qinq", "evpn", "faucet"],
         "controller"
         | "vrf-vxlan"
         | "exitnodes"

@@ -853,3 +853,11 @@ proptest! {
         prop_assert!(first.keys.get("warnings").is_none(), "{:#?}", first.keys);
     }
 }
+
+/// Found by the generated triples.
+#[test]
+fn a_disk_is_not_moved_to_the_guest_that_has_it() {
+    let args = json!({"vmid": 100, "disk": "scsi0", "state": "moved", "target_vmid": 100, "target_disk": "scsi5"});
+    let e = try_make("pve_disk_import", args).err().expect("an error");
+    assert_eq!(e[0].path, "target_vmid");
+}

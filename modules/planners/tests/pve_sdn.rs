@@ -618,3 +618,17 @@ proptest! {
         }
     }
 }
+
+/// Found by the generated triples.
+#[test]
+fn a_zone_takes_only_the_options_and_addresses_of_its_type() {
+    for (option, value) in [
+        ("bridge_disable_mac_learning", "true"),
+        ("peers", "nonsense"),
+    ] {
+        let mut args = json!({"zone": "zx", "type": "vxlan", "peers": "192.0.2.1"});
+        args[option] = json!(value);
+        let e = try_make("pve_zone", args).err().expect("an error");
+        assert_eq!(e[0].path, option);
+    }
+}

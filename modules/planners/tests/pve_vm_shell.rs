@@ -988,3 +988,33 @@ proptest! {
         }
     }
 }
+
+/// Found by the generated triples.
+#[test]
+fn a_balloon_larger_than_the_memory_is_refused_before_it_is_sent() {
+    let mut s = Site::new();
+    s.guest(100, json!({"memory": "2048"}));
+    let r = s.check("pve_vm_shell", json!({"vmid": 100, "balloon": 4096}));
+    assert!(failure(&r, "refused").contains("memory of 2048 MiB"));
+    s.converges(
+        "pve_vm_shell",
+        json!({"vmid": 100, "balloon": 4096, "memory": 4096}),
+    );
+}
+
+/// Found by the generated triples.
+#[test]
+fn a_paused_guest_is_resumed_after_its_reset_and_not_rebooted() {
+    let mut s = Site::new();
+    s.guest(100, json!({"memory": "2048"})).running(100);
+    s.put(
+        PveKey::GuestStatus(100),
+        json!({"status": "running", "qmpstatus": "paused"}),
+    );
+    let args = |force: bool| json!({"vmid": 100, "state": "restarted", "force": force});
+    let r = s.check("pve_vm_shell", args(false));
+    assert!(failure(&r, "refused").contains("paused"));
+    let r = s.check("pve_vm_shell", args(true));
+    assert_eq!(r.keys["plan"].as_array().map(Vec::len), Some(2));
+    assert_eq!(r.keys["status"], "running");
+}

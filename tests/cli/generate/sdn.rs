@@ -133,7 +133,7 @@ pub fn zone(g: &mut Gen) -> Case {
     let there = w["pve"]["sdn"]["zones"]
         .as_array()
         .is_some_and(|l| l.iter().any(|z| z["zone"] == zone));
-    if !there || g.chance(60) {
+    if !there || g.chance(95) {
         a["type"] = json!(if there && g.chance(4) { "simple" } else { kind });
     }
     if g.chance(35) {

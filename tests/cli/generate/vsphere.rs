@@ -43,7 +43,7 @@ fn machine(g: &mut Gen, n: usize) -> Value {
         "cpus": 1, "memory_mb": 64 << g.below(2),
         "datastore": store,
         "host": g.pick(&["esx1.lab.example", "esx2.lab.example"]),
-        "power": g.weighted(&[(60, "on"), (30, "off"), (10, "suspended")]),
+        "power": g.weighted(&[(65, "on"), (30, "off"), (5, "suspended")]),
         "tools": g.weighted(&[(75, "running"), (10, "not_running"), (10, "not_installed")]),
         "shutdown_ms": 10 + 140 * g.below(2),
     });

@@ -204,6 +204,18 @@ impl Disk {
                 .map_or(want, |k| k.rounded(want)),
             None => want,
         };
+        // Source: qemu-img: The new size must be a multiple of 512. The server pads raw images only.
+        let raw = storage
+            .as_ref()
+            .is_none_or(|v| v.format().is_none_or(|f| f == "raw"));
+        if !raw && !want.is_multiple_of(512) {
+            return Err(self.refused(
+                guest,
+                format!(
+                    "{bytes} bytes are no whole number of sectors of 512 bytes; round the size"
+                ),
+            ));
+        }
         let mut after = guest.0.clone();
         after["digest"] = json!("");
         // The server writes the new size into what runs only (source: qemu-server, API2/Qemu.pm, resize_vm).

@@ -266,6 +266,7 @@ impl Shell {
                 common::check_bridge(look, node, b, &what)?;
             }
         }
+        self.check_disks_move(look, guest, node, running, &what)?;
         let mut request = Request::new("POST", guest.path("/migrate"))
             .param("target", node)
             .param("online", u8::from(running).to_string());
@@ -291,5 +292,45 @@ impl Shell {
             .effect(Effect::Put(PveKey::Guest(guest.vmid()).key(), moved)),
         );
         Ok(plan)
+    }
+
+    /// Refuses what the migration's task would stumble over: storages that the target lacks, media and disks on one node only.
+    fn check_disks_move(
+        &self,
+        look: &Look<'_>,
+        guest: &Guest<'_>,
+        node: &str,
+        running: bool,
+        what: &str,
+    ) -> Result<(), Stop> {
+        let key = PveKey::Storages(node.to_owned());
+        let Some(fact) = look.aux(&key, &format!("storages of node {node}"))? else {
+            return Ok(());
+        };
+        let all = fact.known().and_then(Value::as_array);
+        let all = all.map_or(&[][..], Vec::as_slice);
+        for d in pve::config::drives(guest.config()) {
+            let Some(volid) = d.get("file").filter(|f| f.contains(':')) else {
+                continue;
+            };
+            let storage = volid.split(':').next().unwrap_or_default();
+            // One that is not listed may only be hidden: the server decides.
+            let Some(s) = all.iter().find(|s| s["storage"] == storage) else {
+                continue;
+            };
+            if s["shared"] == 1 || s["shared"] == true {
+                continue;
+            }
+            let key = d.key().as_str().to_owned();
+            let why = match pve::boot::is_cdrom(&d) {
+                true => "an image on one node only; eject it first",
+                false if running && !self.with_local_disks => {
+                    "a disk on one node only, and the guest runs; give with_local_disks=true, or stop it first"
+                }
+                false => continue,
+            };
+            return Err(Refusal::new(format!("unable to {what}: {key} is {volid}, {why}")).into());
+        }
+        Ok(())
     }
 }
