@@ -313,7 +313,7 @@ plan_id:
   type: str
 would_change:
   description:
-    - Whether something would be changed; RV(changed) is then V(false), as nothing is.
+    - Whether something would be changed; C(changed) is then V(false), as nothing is.
   returned: with C(plan_only)
   type: bool
 diff:

@@ -50,7 +50,7 @@ pub const RETURNS_WRITING: &[Ret] = &[
         "would_change",
         Kind::Bool,
         "with C(plan_only)",
-        "Whether something would be changed; RV(changed) is then V(false), as nothing is.",
+        "Whether something would be changed; C(changed) is then V(false), as nothing is.",
     ),
     Ret::new(
         "diff",
