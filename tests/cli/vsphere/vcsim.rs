@@ -401,11 +401,15 @@ fn the_peers_beside_ours() {
         );
     }
     println!("peers: powerstate equal");
-    inventories(&bin, &sim);
+    inventories(&bin, &sim, 52);
+    drop(sim);
+    if let Some(large) = Vcsim::start(&["-vm", "100"]) {
+        inventories(&bin, &large, 400);
+    }
 }
 
 /// `ansible-inventory --list` of both plugins, with the default properties and with the devices.
-fn inventories(bin: &Path, sim: &Vcsim) {
+fn inventories(bin: &Path, sim: &Vcsim, count: usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().join("ansible_collections/trueplan/virt");
     std::fs::create_dir_all(root.join("plugins/bin")).expect("a folder");
@@ -450,7 +454,7 @@ fn inventories(bin: &Path, sim: &Vcsim) {
             unwrapped(v["_meta"]["hostvars"].clone())
         };
         let (theirs, ours) = (list("vmware.vmware.vms"), list("trueplan.virt.vms"));
-        assert_eq!(theirs.as_object().map(serde_json::Map::len), Some(52));
+        assert_eq!(theirs.as_object().map(serde_json::Map::len), Some(count));
         let mut diff = vec![];
         first_difference(&theirs, &ours, "", &mut diff);
         assert!(
@@ -460,7 +464,7 @@ fn inventories(bin: &Path, sim: &Vcsim) {
             &diff[..diff.len().min(20)]
         );
         println!(
-            "peers: inventory of 52 machines equal, {}",
+            "peers: inventory of {count} machines equal, {}",
             if properties.is_some() {
                 "with devices"
             } else {
