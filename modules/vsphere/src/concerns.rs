@@ -413,9 +413,8 @@ fn out_of_range(nic: &Value) -> bool {
         .as_deref()
     {
         Some("assigned") => {
-            !mac.is_empty()
-                && !(mac.starts_with("00:50:56:")
-                    && fourth.is_some_and(|b| (0x80..=0xbf).contains(&b)))
+            let ours = fourth.is_some_and(|b| (0x80..=0xbf).contains(&b));
+            !(mac.is_empty() || mac.starts_with("00:50:56:") && ours)
         }
         Some("generated") => !mac.is_empty() && !mac.starts_with("00:0c:29:"),
         _ => false,
