@@ -203,8 +203,8 @@ fn copy_all(work: &Work, wish: &Wish) -> Result<Options, PveError> {
                 .storage
                 .clone()
                 .unwrap_or_else(|| volid.split(':').next().unwrap_or("").to_string());
-            disks::clone_volume(work, &volid, &target, wish.vmid, wish.format.as_deref())
-                .map(|(v, _)| v)
+            let format = disks::hinted(work.lab, &target, wish.format.as_deref());
+            disks::clone_volume(work, &volid, &target, wish.vmid, format).map(|(v, _)| v)
         } else {
             work.log(format!("create linked clone of drive {key} ({volid})"));
             link(work, &volid, wish.vmid)

@@ -328,11 +328,10 @@ pub fn clone_volume(
         )
     };
     let bytes = volume_size(work.lab, &work.node, volid)?;
-    // A format that the storage does not have is a hint only: it takes its own (qemu-server, resolve_dst_disk_format).
     let format = match format {
-        _ if !file_based => "raw".to_string(),
         Some(f) => f.to_string(),
-        None => from_format.clone(),
+        None if file_based => from_format.clone(),
+        None => "raw".to_string(),
     };
     let new = allocate(work, target, vmid, &format, bytes)?;
     work.log(format!("allocated target volume '{new}'"));
@@ -342,6 +341,17 @@ pub fn clone_volume(
     // The new volume's own size, which a block storage has rounded up.
     let bytes = volume_size(work.lab, &work.node, &new)?;
     Ok((new, bytes))
+}
+
+/// The format of a move or a clone: one that the storage does not have is a hint only, and it takes its own
+/// (qemu-server, resolve_dst_disk_format). Importing into a new disk does not take it so.
+pub fn hinted<'a>(lab: &Lab, storage: &str, format: Option<&'a str>) -> Option<&'a str> {
+    let st = lab.st();
+    format.filter(|_| {
+        st.storages
+            .get(storage)
+            .is_some_and(storage::Storage::is_file_based)
+    })
 }
 
 /// A size as that storage can hold it, in bytes: LVM gives out whole extents.

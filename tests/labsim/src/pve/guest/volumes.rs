@@ -203,6 +203,7 @@ fn relocate(
         "copying volume '{volid}' from current storage '{from}' to target storage '{target}'"
     ));
     work.log(format!("create full clone of drive {key} ({volid})"));
+    let format = disks::hinted(work.lab, target, format);
     let (new, bytes) = disks::clone_volume(work, volid, target, work.vmid, format)?;
     let own = volume_owner(volid) == Some(work.vmid);
     let in_snapshot = work
