@@ -263,8 +263,13 @@ fn hold(title: &str, many: u64, make: impl Fn(&mut Gen) -> Case) {
                         .as_array()
                         .cloned()
                         .unwrap_or_default();
-                    list.into_iter()
-                        .find(|x| x["vmid"].to_string() == v.to_string().replace('"', ""))
+                    list.into_iter().find(|x| {
+                        x["vmid"]
+                            == v.to_string()
+                                .replace('"', "")
+                                .parse::<u64>()
+                                .unwrap_or_default()
+                    })
                 });
                 // At once, since a long run may be broken off.
                 let _ = writeln!(std::io::stderr(), "{title}: seed {seed}: {}", kind(&why));

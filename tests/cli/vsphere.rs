@@ -1,4 +1,5 @@
 //! The vSphere side from the outside: the peers' recorded results, calls counted, hostile servers, faults, a second simulator.
+#![allow(clippy::print_stdout)] // figures that people read with --nocapture
 
 mod support;
 

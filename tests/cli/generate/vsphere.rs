@@ -50,7 +50,7 @@ fn machine(g: &mut Gen, n: usize) -> Value {
     let mut disks = vec![];
     for unit in 0..1 + g.below(3) {
         let mut d = json!({"controller": g.pick(&["pvscsi", "pvscsi", "lsisas", "sata"]), "bus": 0, "unit": unit, "size_mib": 1 + g.below(2)});
-        if disks.first().is_some() {
+        if !disks.is_empty() {
             d["controller"] = Value::clone(
                 &disks
                     .first()

@@ -407,12 +407,11 @@ const STRANGE: &[&str] = &[
     r#"<propSet><name>snapshot</name><val xsi:nil="true"/></propSet><propSet><name>runtime.host</name><val type="Datastore" xsi:type="ManagedObjectReference"></val></propSet>"#,
 ];
 
+/// What the server does with one connection.
+type Answer = Arc<dyn Fn(&mut Tls) -> std::io::Result<()> + Send + Sync>;
+
 /// Serves until the process ends; `answer` stands in for the answer to `method` (and to the further pages).
-fn serve(
-    config: Arc<rustls::ServerConfig>,
-    method: &'static str,
-    answer: Arc<dyn Fn(&mut Tls) -> std::io::Result<()> + Send + Sync>,
-) -> u16 {
+fn serve(config: Arc<rustls::ServerConfig>, method: &'static str, answer: Answer) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     std::thread::spawn(move || {
