@@ -408,7 +408,7 @@ const STRANGE: &[&str] = &[
 ];
 
 /// What the server does with one connection.
-type Answer = Arc<dyn Fn(&mut Tls) -> std::io::Result<()> + Send + Sync>;
+type SharedAnswer = Arc<dyn Fn(&mut Tls) -> std::io::Result<()> + Send + Sync>;
 
 /// Serves until the process ends; `answer` stands in for the answer to `method` (and to the further pages).
 fn serve(config: Arc<rustls::ServerConfig>, method: &'static str, answer: Answer) -> u16 {
