@@ -411,7 +411,7 @@ const STRANGE: &[&str] = &[
 type SharedAnswer = Arc<dyn Fn(&mut Tls) -> std::io::Result<()> + Send + Sync>;
 
 /// Serves until the process ends; `answer` stands in for the answer to `method` (and to the further pages).
-fn serve(config: Arc<rustls::ServerConfig>, method: &'static str, answer: Answer) -> u16 {
+fn serve(config: Arc<rustls::ServerConfig>, method: &'static str, answer: SharedAnswer) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     std::thread::spawn(move || {
