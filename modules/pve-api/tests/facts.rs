@@ -219,7 +219,7 @@ fn lists_come_sorted_and_are_read_once_for_all_who_need_them() {
     assert_eq!(
         known(&mut live, PveKey::Guests),
         json!([
-            {"vmid": 100, "node": "pve1", "type": "qemu", "name": "a", "status": "stopped", "tags": "x;y", "pool": "testpool", "template": true},
+            {"vmid": 100, "node": "pve1", "type": "qemu", "name": "a", "status": "stopped", "tags": "x;y", "pool": "testpool", "template": true, "mem": 5},
             {"vmid": 200, "node": "pve2", "type": "lxc", "name": "b", "status": "running", "template": false},
         ])
     );
