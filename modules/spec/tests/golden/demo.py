@@ -192,6 +192,11 @@ plan_id:
     - The hash of RV(plan), for O(expect_plan).
   returned: always
   type: str
+would_change:
+  description:
+    - Whether something would be changed; C(changed) is then V(false), as nothing is.
+  returned: with C(plan_only)
+  type: bool
 diff:
   description:
     - The state before and after, read after execution.
