@@ -543,7 +543,7 @@ fn a_running_guest_takes_a_disk_and_lets_go_of_it_when_it_stops() {
         json!({"vmid": 101, "disk": "scsi0", "state": "absent"}),
     );
     assert_eq!(t.apply["plan"][0]["params"]["force"], json!(1));
-    assert_eq!(t.apply["pending"], json!({"scsi0": null}));
+    assert_eq!(t.apply["pending"], json!({"boot": " ", "scsi0": null}));
 }
 
 #[test]
