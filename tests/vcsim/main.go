@@ -18,6 +18,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"sort"
 	"time"
 
 	"github.com/vmware/govmomi/simulator"
@@ -78,19 +79,22 @@ func identity() (string, tls.Certificate) {
 	return f.Name(), tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// The simulator's portgroups have no VLAN: the first of each kind gets one, in the order of the registry's keys.
+// The simulator's portgroups have no VLAN: they get one by turns, in the order of their names, for the registry's order is a Go map's.
 func vlans() {
 	specs := []types.BaseVmwareDistributedVirtualSwitchVlanSpec{
 		&types.VmwareDistributedVirtualSwitchVlanIdSpec{VlanId: 100},
 		&types.VmwareDistributedVirtualSwitchTrunkVlanSpec{VlanId: []types.NumericRange{{Start: 0, End: 99}, {Start: 105, End: 105}, {Start: 300, End: 4094}}},
 		&types.VmwareDistributedVirtualSwitchPvlanSpec{PvlanId: 201},
 	}
-	n := 0
+	var all []*simulator.DistributedVirtualPortgroup
 	for _, o := range simulator.Map.All("DistributedVirtualPortgroup") {
-		pg, ok := o.(*simulator.DistributedVirtualPortgroup)
-		if !ok {
-			continue
+		if pg, ok := o.(*simulator.DistributedVirtualPortgroup); ok {
+			all = append(all, pg)
 		}
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
+	n := 0
+	for _, pg := range all {
 		setting, ok := pg.Config.DefaultPortConfig.(*types.VMwareDVSPortSetting)
 		if !ok {
 			setting = new(types.VMwareDVSPortSetting)
