@@ -3,6 +3,8 @@
 
 mod support;
 
+#[path = "vsphere/beside.rs"]
+mod beside;
 #[path = "vsphere/calls.rs"]
 mod calls;
 #[path = "vsphere/defects.rs"]

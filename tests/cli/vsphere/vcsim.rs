@@ -1,14 +1,14 @@
 //! Ours on somebody else's vCenter: govmomi's simulator (tests/vcsim). Where Go or Debian's library package cannot be had, it says so.
 
-use crate::support::{Call, Done, full};
+use crate::support::{Call, Done};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
-const USER: &str = "user";
-const PASSWORD: &str = "pass-of-vcsim-1";
+pub const USER: &str = "user";
+pub const PASSWORD: &str = "pass-of-vcsim-1";
 const GOPATH: &str = "/usr/share/gocode";
 
 /// The program, built once per run of the tests; `None` with a line that says why not.
@@ -43,13 +43,14 @@ fn program() -> Option<&'static Path> {
         .as_deref()
 }
 
-struct Vcsim {
+/// A running simulator; it ends with the test.
+pub struct Vcsim {
     child: Child,
     said: Value,
 }
 
 impl Vcsim {
-    fn start(args: &[&str]) -> Option<Vcsim> {
+    pub fn start(args: &[&str]) -> Option<Vcsim> {
         let mut child = Command::new(program()?)
             .args(args)
             .stdin(Stdio::piped())
@@ -65,7 +66,7 @@ impl Vcsim {
         Some(Vcsim { child, said })
     }
 
-    fn port(&self) -> u16 {
+    pub fn port(&self) -> u16 {
         self.said["port"]
             .as_str()
             .and_then(|p| p.parse().ok())
@@ -270,206 +271,5 @@ fn the_inventory_of_50_and_400_machines() {
             assert!(v["esxi_host"]["name"].is_string() && v["cluster"]["name"].is_string());
         }
         println!("vcsim: inventory: {} machines", vms.len());
-    }
-}
-
-/// An environment with the peers (ansible 14.5.0 and pyVmomi).
-fn peers() -> Option<PathBuf> {
-    for bin in ["/tmp/ansvenv/bin", "/work/venvs/v221/bin"] {
-        let python = Path::new(bin).join("python3");
-        let works = Command::new(&python)
-            .args(["-c", "import pyVmomi, ansible_collections.community.vmware, ansible_collections.vmware.vmware"])
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|s| s.success());
-        if works {
-            return Some(bin.into());
-        }
-    }
-    println!("skipped: the peers (ansible==14.5.0, pyvmomi==9.1.1.0) are not installed here");
-    None
-}
-
-/// One of the peer's modules by `ansible -m`, as JSON.
-fn peer(bin: &Path, module: &str, args: &Value) -> Value {
-    let out = Command::new(bin.join("ansible"))
-        .args([
-            "localhost",
-            "-c",
-            "local",
-            "-m",
-            module,
-            "-a",
-            &args.to_string(),
-        ])
-        .env("ANSIBLE_LOAD_CALLBACK_PLUGINS", "1")
-        .env("ANSIBLE_STDOUT_CALLBACK", "ansible.posix.json")
-        .env("ANSIBLE_LOCALHOST_WARNING", "false")
-        .env("ANSIBLE_PYTHON_INTERPRETER", bin.join("python3"))
-        .output()
-        .expect("ansible runs");
-    let text = String::from_utf8_lossy(&out.stdout);
-    let begin = text.find('{').expect("JSON");
-    let v: Value = serde_json::from_str(&text[begin..]).unwrap_or_else(|e| panic!("{e}: {text}"));
-    v["plays"][0]["tasks"][0]["hosts"]["localhost"].clone()
-}
-
-/// Without what `--list` wraps texts in.
-fn unwrapped(v: Value) -> Value {
-    match v {
-        Value::Object(o) if o.len() == 1 && o.contains_key("__ansible_unsafe") => {
-            o["__ansible_unsafe"].clone()
-        }
-        Value::Object(o) => o.into_iter().map(|(k, v)| (k, unwrapped(v))).collect(),
-        Value::Array(l) => l.into_iter().map(unwrapped).collect(),
-        v => v,
-    }
-}
-
-fn first_difference(a: &Value, b: &Value, at: &str, out: &mut Vec<String>) {
-    match (a, b) {
-        (Value::Object(x), Value::Object(y)) => {
-            let keys: std::collections::BTreeSet<&String> = x.keys().chain(y.keys()).collect();
-            for k in keys {
-                first_difference(
-                    x.get(k).unwrap_or(&json!("(absent)")),
-                    y.get(k).unwrap_or(&json!("(absent)")),
-                    &format!("{at}/{k}"),
-                    out,
-                );
-            }
-        }
-        (Value::Array(x), Value::Array(y)) if x.len() == y.len() => {
-            for (i, (p, q)) in x.iter().zip(y).enumerate() {
-                first_difference(p, q, &format!("{at}/{i}"), out);
-            }
-        }
-        (a, b) if a == b => {}
-        (a, b) => out.push(format!("{at}: peer {a}, ours {b}")),
-    }
-}
-
-/// The peers beside ours on one world: the same values.
-#[test]
-fn the_peers_beside_ours() {
-    if !full() {
-        println!("the_peers_beside_ours: only with TRUEPLAN_TEST_FULL=1");
-        return;
-    }
-    let (Some(bin), Some(sim)) = (peers(), Vcsim::start(&["-pg", "5", "-vm", "13"])) else {
-        return;
-    };
-    let login = json!({"hostname": "127.0.0.1", "port": sim.port(), "username": USER, "password": PASSWORD, "validate_certs": false});
-    let args = |more: Value| {
-        let mut a = login.clone();
-        for (k, v) in more.as_object().expect("an object") {
-            a[k] = v.clone();
-        }
-        a
-    };
-    // With the sections that this world's old switches have: the peer crashes on the others (V1.1).
-    let want = args(
-        json!({"datacenter": "DC0", "show_vlan_info": true, "show_mac_learning": false, "show_network_policy": false, "show_teaming_policy": false, "show_uplinks": false}),
-    );
-    let theirs = peer(&bin, "community.vmware.vmware_dvs_portgroup_info", &want);
-    let ours = Call::nowhere("vsphere_portgroups", want).run().ok();
-    let mut diff = vec![];
-    first_difference(
-        &theirs["dvs_portgroup_info"],
-        &ours["dvs_portgroup_info"],
-        "",
-        &mut diff,
-    );
-    assert!(diff.is_empty(), "{diff:#?}");
-    println!("peers: portgroups equal");
-    for (state, name) in [
-        ("powered-off", "DC0_H0_VM0"),
-        ("powered-off", "DC0_H0_VM0"),
-        ("powered-on", "DC0_H0_VM1"),
-    ] {
-        let want = args(json!({"datacenter": "DC0", "name": name, "state": state}));
-        // Ours first looks, the peer then does it: both must say the same.
-        let ours = Call::nowhere("vsphere_powerstate", want.clone())
-            .check(true)
-            .run()
-            .ok();
-        let theirs = peer(&bin, "vmware.vmware.vm_powerstate", &want);
-        assert_eq!(
-            (&theirs["changed"], &theirs["vm"]),
-            (&ours["changed"], &ours["vm"]),
-            "{state}"
-        );
-    }
-    println!("peers: powerstate equal");
-    inventories(&bin, &sim, 52);
-    drop(sim);
-    if let Some(large) = Vcsim::start(&["-vm", "100"]) {
-        inventories(&bin, &large, 400);
-    }
-}
-
-/// `ansible-inventory --list` of both plugins, with the default properties and with the devices.
-fn inventories(bin: &Path, sim: &Vcsim, count: usize) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let root = folder.path().join("ansible_collections/trueplan/virt");
-    std::fs::create_dir_all(root.join("plugins/bin")).expect("a folder");
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for part in ["plugins/inventory", "galaxy.yml", "meta"] {
-        std::os::unix::fs::symlink(here.join(part), root.join(part)).expect("a link");
-    }
-    std::os::unix::fs::symlink(
-        env!("CARGO_BIN_EXE_trueplan"),
-        root.join("plugins/bin/trueplan"),
-    )
-    .expect("a link");
-    for properties in [
-        None,
-        Some(vec![
-            "name",
-            "config.guestId",
-            "summary.runtime.powerState",
-            "config.hardware.device",
-        ]),
-    ] {
-        let list = |plugin: &str| -> Value {
-            let mut o = json!({"plugin": plugin, "hostname": "127.0.0.1", "port": sim.port(), "username": USER, "password": PASSWORD, "validate_certs": false, "hostnames": ["moid"]});
-            if let Some(p) = &properties {
-                o["properties"] = json!(p);
-            }
-            let file = folder
-                .path()
-                .join(format!("{}.vms.yml", plugin.replace('.', "_")));
-            std::fs::write(&file, o.to_string()).expect("a file");
-            let out = Command::new(bin.join("ansible-inventory"))
-                .arg("-i")
-                .arg(&file)
-                .arg("--list")
-                .env("ANSIBLE_COLLECTIONS_PATH", folder.path())
-                .env("ANSIBLE_INVENTORY_ENABLED", plugin)
-                .output()
-                .expect("ansible-inventory runs");
-            let v: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| {
-                panic!("{plugin}: {e}: {}", String::from_utf8_lossy(&out.stderr))
-            });
-            unwrapped(v["_meta"]["hostvars"].clone())
-        };
-        let (theirs, ours) = (list("vmware.vmware.vms"), list("trueplan.virt.vms"));
-        assert_eq!(theirs.as_object().map(serde_json::Map::len), Some(count));
-        let mut diff = vec![];
-        first_difference(&theirs, &ours, "", &mut diff);
-        assert!(
-            diff.is_empty(),
-            "{} differences, such as {:#?}",
-            diff.len(),
-            &diff[..diff.len().min(20)]
-        );
-        println!(
-            "peers: inventory of {count} machines equal, {}",
-            if properties.is_some() {
-                "with devices"
-            } else {
-                "default properties"
-            }
-        );
     }
 }
