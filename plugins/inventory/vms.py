@@ -203,6 +203,26 @@ QUERY = ("properties", "gather_compute_objects", "gather_path", "search_paths")
 RESERVED = ("name", "hosts", "vars", "environment", "tags", "roles", "port", "connection", "timeout", "register", "no_log")
 
 
+def _binary():
+    """The binary for this machine. As for modules, that for x86_64 lies at the top and others in a folder of their own."""
+    folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bin")
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
+    binary = os.path.join(folder, "trueplan") if machine == "x86_64" else os.path.join(folder, machine, "trueplan")
+    if platform.system() == "Linux" and os.path.isfile(binary):
+        return binary
+    shipped = sorted(
+        "Linux " + arch for arch, path in (("x86_64", "trueplan"), ("aarch64", "aarch64/trueplan")) if os.path.isfile(os.path.join(folder, path))
+    )
+    if platform.system() == "Linux" and not shipped:
+        raise AnsibleError(
+            "the native binary is missing at %s; install the collection from its tarball, or build it with `cargo xtask dist`" % binary
+        )
+    raise AnsibleError(
+        "this collection has no binary for %s %s, only for %s; run Ansible on such a machine or in a container of it"
+        % (platform.system(), machine, ", ".join(shipped) or "none")
+    )
+
+
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     """Hosts from virtual machines."""
 
@@ -234,11 +254,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         self._populate(answer["vms"])
 
     def _ask(self):
-        binary = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bin", "trueplan")
-        if not os.path.isfile(binary):
-            raise AnsibleError(
-                "the native binary is missing at %s; install the collection from its tarball, or build it with `cargo xtask dist`" % binary
-            )
+        binary = _binary()
         options = {name: self.get_option(name) for name in QUERY}
         for name in CONNECTION:
             value = self.get_option(name)

@@ -32,7 +32,14 @@ struct Core {
 
 /// All checks, or those whose name contains `only`; `full` adds one ansible-core between, ansible-test sanity and the changelog's lint.
 pub fn run(root: &Path, full: bool, only: Option<&str>) -> Result<(), String> {
-    let tarball = dist::run(root, true, true)?;
+    let tarball = dist::run(
+        root,
+        &dist::Wanted {
+            check: true,
+            debug: true,
+            archs: &[],
+        },
+    )?;
     let cores = cores(root, full)?;
     let step = |name: &str, f: &dyn Fn() -> Result<String, String>| {
         if only.is_some_and(|o| !name.contains(o)) {

@@ -24,7 +24,17 @@ pub struct Stage {
 impl Stage {
     /// Builds the tarball and installs it where only this project sees it.
     pub fn install(root: &Path, debug: bool) -> Result<Stage, String> {
-        Stage::install_tarball(root, &dist::run(root, true, debug)?)
+        Stage::install_tarball(
+            root,
+            &dist::run(
+                root,
+                &dist::Wanted {
+                    check: true,
+                    debug,
+                    archs: &[],
+                },
+            )?,
+        )
     }
 
     /// Installs that tarball.

@@ -40,6 +40,9 @@ enum Command {
         /// Pack the development build, for tests.
         #[arg(long)]
         debug: bool,
+        /// Release binaries for these architectures (x86_64, aarch64), with cargo-zigbuild, for glibc 2.17 and newer.
+        #[arg(long, value_delimiter = ',', conflicts_with = "debug")]
+        arch: Vec<String>,
     },
     /// Formatting, lints, every test, documentation check, Ansible end to end.
     Test {
@@ -85,7 +88,15 @@ fn main() -> ExitCode {
     let root = env::root();
     let done = match cli.command {
         Command::Docs { check } => docs::run(&root, check),
-        Command::Dist { check, debug } => dist::run(&root, check, debug).map(|_| ()),
+        Command::Dist { check, debug, arch } => dist::run(
+            &root,
+            &dist::Wanted {
+                check,
+                debug,
+                archs: &arch,
+            },
+        )
+        .map(|_| ()),
         Command::Test { full } => test::run(&root, full),
         Command::Demo { seed, debug } => demo::run(&root, seed, debug),
         Command::Ansible { full, only } => ansible::run(&root, full, only.as_deref()),

@@ -488,7 +488,7 @@ pub fn broken_planner(root: &Path) -> Result<(), String> {
     )?;
     let broken = root.join("target/debug/trueplan-broken");
     std::fs::rename(root.join("target/debug/trueplan"), &broken).map_err(|e| e.to_string())?;
-    let tarball = dist::pack(root, &broken)?;
+    let tarball = dist::pack(root, &[dist::Built::here(broken)])?;
     let stage = Stage::install_tarball(root, &tarball)?;
     // Nobody must take it for a good one.
     let _ = std::fs::remove_file(&tarball);
