@@ -156,3 +156,19 @@ fn no_openssl_and_no_python() {
         );
     }
 }
+
+/// A user finds the kind of a failure, and any concern, by its name.
+#[test]
+fn each_kind_of_failure_is_explained() {
+    let text =
+        std::fs::read_to_string(Path::new(ROOT).join("docs/troubleshooting.md")).expect("a file");
+    let explained: Vec<&str> = text.lines().filter_map(|l| l.strip_prefix("## ")).collect();
+    let kinds: Vec<&str> = plan::ErrorKind::ALL.iter().map(|k| k.as_str()).collect();
+    assert_eq!(explained[..kinds.len()], kinds[..]);
+    for k in kinds {
+        assert!(
+            text.contains(&format!("[`{k}`](#{k})")),
+            "{k} is not in the table"
+        );
+    }
+}

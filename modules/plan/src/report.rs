@@ -25,13 +25,27 @@ pub enum ErrorKind {
     TaskFailed,
     /// Not in time; it may still be running.
     Timeout,
-    /// Some was done, some was not.
-    Partial,
     /// A fault of ours.
     Internal,
 }
 
 impl ErrorKind {
+    /// All of them, in the order in which docs/troubleshooting.md explains them. What was done before a failure stands in `applied`
+    /// beside any of these, so that there is no kind for it.
+    pub const ALL: [Self; 11] = [
+        Self::InvalidArgs,
+        Self::Unreachable,
+        Self::Auth,
+        Self::Permission,
+        Self::NotFound,
+        Self::Refused,
+        Self::Api,
+        Self::Conflict,
+        Self::TaskFailed,
+        Self::Timeout,
+        Self::Internal,
+    ];
+
     /// As it stands in results.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -45,7 +59,6 @@ impl ErrorKind {
             ErrorKind::Conflict => "conflict",
             ErrorKind::TaskFailed => "task_failed",
             ErrorKind::Timeout => "timeout",
-            ErrorKind::Partial => "partial",
             ErrorKind::Internal => "internal",
         }
     }
