@@ -136,6 +136,9 @@ fn place(plugins: &Path, built: &Built) -> Result<(), String> {
     // Replaced by renaming: the old one may be running.
     let tmp = plugins.join(&bin).join(".trueplan.new");
     fs::copy(&built.path, &tmp).map_err(io)?;
+    // Ansible copies the file for each task, and three quarters of a development build are debug information. Without `strip` it is
+    // only slower; a release is stripped already.
+    let _ = env::output(&plugins.join(&bin), "strip", &[".trueplan.new"]);
     fs::rename(&tmp, &target).map_err(io)?;
     for s in docs::modules() {
         let l = plugins.join(&modules).join(s.name);
