@@ -93,33 +93,32 @@ fn every_way_to_be_kept_out_names_the_way_in() {
 /// The challenge of an account with two factors is answered once; a one-time password cannot be replayed.
 #[test]
 fn a_ticket_with_a_one_time_password() {
-    let lab = Lab::one_guest();
-    lab.fault(json!({"side": "pve", "method": "POST", "path": "/access/ticket$", "nth": 1, "do": {"status": 200, "body": {"data":
-        {"ticket": "PVE:!tfa!challenge", "NeedTFA": 1, "username": "root@pam", "CSRFPreventionToken": "x"}}}}));
-    lab.fault(json!({"side": "pve", "method": "POST", "path": "/access/ticket$", "nth": 2, "do": {"status": 200, "body": {"data":
-        {"ticket": "PVE:root@pam:1::x", "username": "root@pam", "CSRFPreventionToken": "x"}}}}));
-    lab.fault(json!({"side": "pve", "path": "/cluster/|/nodes", "do": {"status": 200, "body": {"data": []}}}));
-    let mut args = lab.user("root@pam");
-    args["api_otp"] = json!("271828");
-    let d = lab.bare("pve_vm_info", args).secret("271828").run();
-    let sent = lab.log();
-    let second = &sent[1];
-    assert!(
-        second["path"]
-            .as_str()
-            .is_some_and(|p| p.ends_with("/access/ticket"))
-            && second["params"].get("tfa-challenge").is_some(),
-        "{second}"
+    let mut w = worlds::one_guest();
+    w["pve"]["users"][0]["otp"] = json!(["271828"]);
+    let lab = Lab::start(w);
+    let args = by(
+        &lab,
+        json!({"api_user": "root@pam", "api_password": worlds::PASSWORD, "ca_path": lab.ca(), "interface": "net0", "tag": 5}),
     );
-    let tickets = sent
-        .iter()
-        .filter(|r| {
-            r["path"]
-                .as_str()
-                .is_some_and(|p| p.ends_with("/access/ticket"))
-        })
-        .count();
-    assert_eq!(tickets, 2, "{}", d.msg());
+    // Without it, and with a wrong one.
+    let d = lab.bare("pve_nic", args.clone()).run().failed("auth");
+    assert!(
+        d.msg().contains("api_otp") && d.msg().contains("token"),
+        "{}",
+        d.msg()
+    );
+    let call = lab.bare("pve_nic", args).secret("271828").secret("314159");
+    let d = call.clone().arg("api_otp", "314159").run().failed("auth");
+    assert!(d.msg().contains("one-time password"), "{}", d.msg());
+    assert_eq!(lab.writes(), 0);
+    // One code serves a whole run, its writes too.
+    let call = call.arg("api_otp", "271828");
+    let d = call.clone().run().ok();
+    assert!(d.changed());
+    assert_eq!(d.of_kind("auth").len(), 2, "{:?}", d.of_kind("auth"));
+    // It is used up.
+    let d = call.run().failed("auth");
+    assert!(d.msg().contains("api_otp"), "{}", d.msg());
 }
 
 /// The ticket ends in the middle of a task that is waited for; it was renewed before.

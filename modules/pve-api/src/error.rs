@@ -92,6 +92,9 @@ pub(crate) enum ApiError {
     /// A second factor is wanted.
     #[error("{0} has a second factor")]
     SecondFactor(String),
+    /// The second factor was answered, and the answer refused.
+    #[error("the one-time password of {0} was refused")]
+    OneTimePassword(String),
     /// The connection's own arguments.
     #[error("{0}")]
     Arguments(String),
@@ -224,6 +227,10 @@ impl ApiError {
             ApiError::SecondFactor(_) => say(
                 ErrorKind::Auth,
                 "; give the one-time password as api_otp, or use an API token",
+            ),
+            ApiError::OneTimePassword(_) => say(
+                ErrorKind::Auth,
+                "; give the next one as api_otp, each is good once and for a short while, or use an API token",
             ),
             ApiError::Arguments(_) | ApiError::Tls(_) => say(ErrorKind::InvalidArgs, ""),
             ApiError::Foreign { .. } => say(ErrorKind::Api, ""),

@@ -274,7 +274,13 @@ impl Session {
         if wire::truth(answer.get("NeedTFA")) || ticket.starts_with("PVE:!tfa!") {
             return match otp {
                 Some(o) if challenge.is_none() => {
-                    self.ticket(&format!("totp:{o}"), None, Some(&ticket))
+                    let answer = self.ticket(&format!("totp:{o}"), None, Some(&ticket));
+                    answer.map_err(|e| match e {
+                        ApiError::Refused(r) if r.status == 401 => {
+                            ApiError::OneTimePassword(self.who())
+                        }
+                        e => e,
+                    })
                 }
                 _ => Err(ApiError::SecondFactor(self.who())),
             };

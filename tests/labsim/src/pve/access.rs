@@ -65,6 +65,8 @@ pub struct Token {
 pub struct User {
     /// Empty = cannot sign in by password.
     pub password: String,
+    /// One-time passwords of a second factor that are still good; with `None` the password is enough.
+    pub otp: Option<BTreeSet<String>>,
     /// A disabled user is refused with 401.
     pub enable: bool,
     /// Seconds since the epoch; 0 = never.
@@ -230,6 +232,25 @@ impl Tickets {
         let text = format!("PVE:{user}:{:08X}", now());
         let signature = self.sign(&text);
         format!("{text}::{signature}")
+    }
+
+    /// What the second factor of a user answers: it is no ticket to work with.
+    pub(super) fn challenge(&self, user: &str) -> String {
+        let text = format!("PVE:!tfa!%7B%22totp%22%3Atrue%7D:{:08X}", now());
+        let signature = self.sign(&format!("{text}:{user}"));
+        format!("{text}::{signature}")
+    }
+
+    /// Whether a challenge is ours, of this user, and five minutes old at most.
+    pub(super) fn challenge_ok(&self, challenge: &str, user: &str) -> bool {
+        let Some((text, signature)) = challenge.split_once("::") else {
+            return false;
+        };
+        let stamp = text
+            .strip_prefix("PVE:!tfa!")
+            .and_then(|t| t.rsplit(':').next());
+        let made = stamp.and_then(|s| u64::from_str_radix(s, 16).ok());
+        made.is_some_and(|m| now() < m + 300) && self.sign(&format!("{text}:{user}")) == signature
     }
 
     /// The CSRF token to go with a ticket.
@@ -458,6 +479,10 @@ pub fn load(st: &mut State, world: &Value) -> Result<(), String> {
             userid,
             User {
                 password: text(&u, "password"),
+                otp: u["otp"].as_array().map(|l| {
+                    let codes = l.iter().filter_map(Value::as_str);
+                    codes.map(str::to_owned).collect()
+                }),
                 enable: flag(&u["enable"], true),
                 expire: u["expire"].as_u64().unwrap_or(0),
                 comment: u["comment"].as_str().map(String::from),

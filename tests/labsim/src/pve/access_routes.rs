@@ -38,22 +38,38 @@ fn post_ticket(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
         userid = format!("{userid}@{realm}");
     }
     let password = call.arg("password");
-    let st = lab.st();
+    let mut st = lab.st();
     let fail = || PveError::new(401, "authentication failure");
+    let lifetime = st.access.ticket_lifetime_s;
     let user = st
         .access
         .users
-        .get(&userid)
+        .get_mut(&userid)
         .filter(|u| u.enable)
         .ok_or_else(fail)?;
     // A valid ticket of the same user serves as password: that is how tickets are renewed.
-    let renewal = lab
-        .tickets
-        .user(&password, st.access.ticket_lifetime_s)
-        .as_deref()
-        == Some(userid.as_str());
-    if !renewal && (user.password.is_empty() || user.password != password) {
-        return Err(fail());
+    let renewal = lab.tickets.user(&password, lifetime).as_deref() == Some(userid.as_str());
+    // The answer to a challenge comes instead of the password; each one-time password is good once.
+    let answered = call.text("tfa-challenge").map(|challenge| {
+        let code = password.strip_prefix("totp:").unwrap_or_default();
+        lab.tickets.challenge_ok(&challenge, &userid)
+            && user.otp.as_mut().is_some_and(|codes| codes.remove(code))
+    });
+    match answered {
+        Some(true) => {}
+        None if renewal => {}
+        None if !user.password.is_empty() && user.password == password => {
+            if user.otp.is_some() {
+                return Ok(json!({
+                    "username": userid,
+                    "ticket": lab.tickets.challenge(&userid),
+                    "CSRFPreventionToken": lab.tickets.csrf(&userid),
+                    "NeedTFA": 1,
+                    "clustername": "labsim",
+                }));
+            }
+        }
+        Some(false) | None => return Err(fail()),
     }
     let auth = Auth {
         userid: userid.clone(),
@@ -357,6 +373,7 @@ fn post_user(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
         enable: call.int("enable") != Some(0),
         expire: call.int("expire").unwrap_or(0).max(0) as u64,
         comment: call.text("comment"),
+        otp: None,
         groups: formats::split_list(&call.arg("groups"))
             .into_iter()
             .collect(),
