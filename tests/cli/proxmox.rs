@@ -5,6 +5,7 @@ mod support;
 
 mod bugs;
 mod connection;
+mod found;
 mod options;
 mod race;
 mod running;

@@ -92,6 +92,8 @@ pub enum PveKey {
     AgentInterfaces(u32),
     /// Snapshots of a guest: `[{name, parent?, ...}]` without `current`.
     Snapshots(u32),
+    /// The configuration that a snapshot of a guest kept: `{OPTION: value}`.
+    SnapshotConfig(u32, String),
 }
 
 impl PveKey {
@@ -147,6 +149,7 @@ impl PveKey {
             PveKey::Replication(v) => p(&["replication", &n(v)]),
             PveKey::AgentInterfaces(v) => p(&["agent-interfaces", &n(v)]),
             PveKey::Snapshots(v) => p(&["snapshots", &n(v)]),
+            PveKey::SnapshotConfig(v, name) => p(&["snapshot-config", &n(v), name]),
         }
     }
 
@@ -199,6 +202,7 @@ impl PveKey {
             "replication" => PveKey::Replication(v(2)?),
             "agent-interfaces" => PveKey::AgentInterfaces(v(2)?),
             "snapshots" => PveKey::Snapshots(v(2)?),
+            "snapshot-config" => PveKey::SnapshotConfig(v(2)?, s(3)?),
             _ => return None,
         })
     }

@@ -158,6 +158,22 @@ impl Lab {
         assert!(ok, "reset: {answer}");
     }
 
+    /// What somebody else asks of the Proxmox side, by root's token; the parameters are the query.
+    #[track_caller]
+    pub fn other(&self, method: &str, path: &str, query: &str) {
+        use labsim::http::Site;
+        let token = format!("PVEAPIToken=root@pam!full={}", worlds::TOKEN_SECRET);
+        let req = labsim::http::Req {
+            method: method.into(),
+            path: format!("/api2/json{path}"),
+            query: query.into(),
+            headers: vec![("authorization".into(), token)],
+            ..Default::default()
+        };
+        let r = self.running.servers.pve.handle(&req);
+        assert_eq!(r.status, 200, "{method} {path}: {:?}", r.reason);
+    }
+
     fn control(&self, method: &str, path: &str, body: &Value) -> (String, bool) {
         let req = labsim::http::Req {
             method: method.into(),

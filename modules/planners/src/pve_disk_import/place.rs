@@ -197,25 +197,16 @@ impl Disk {
                 ),
             ));
         }
+        // The server pads the volume, and writes the size as it was asked for into the configuration (pve-storage, volume_resize;
+        // qemu-server, resize_vm): what is asked for is what it makes of it, so that both say the same.
         let storage: Option<Volid> = old.get("file").and_then(|f| f.parse().ok());
+        let kib = want.next_multiple_of(1024);
         let bytes = match &storage {
             Some(v) => self
                 .storage_for_images(look, guest, v.storage())?
-                .map_or(want, |k| k.rounded(want)),
-            None => want,
+                .map_or(kib, |k| k.rounded(kib)),
+            None => kib,
         };
-        // Source: qemu-img: The new size must be a multiple of 512. The server pads raw images only.
-        let raw = storage
-            .as_ref()
-            .is_none_or(|v| v.format().is_none_or(|f| f == "raw"));
-        if !raw && !want.is_multiple_of(512) {
-            return Err(self.refused(
-                guest,
-                format!(
-                    "{bytes} bytes are no whole number of sectors of 512 bytes; round the size"
-                ),
-            ));
-        }
         let mut after = guest.0.clone();
         after["digest"] = json!("");
         // The server writes the new size into what runs only (source: qemu-server, API2/Qemu.pm, resize_vm).
@@ -237,13 +228,13 @@ impl Disk {
         let step = Step::new(
             Request::new("PUT", guest.path("/resize"))
                 .param("disk", self.disk.clone())
-                .param("size", format_size(want))
+                .param("size", format_size(bytes))
                 .arg("digest", guest.digest()),
             format!(
                 "grow {} from {} to {}",
                 self.disk,
                 format_size(have),
-                format_size(want)
+                format_size(bytes)
             ),
         )
         .wait(self.awaiting())

@@ -6,7 +6,7 @@ use crate::look::{Look, Stop};
 use crate::pve_common::{self as common, Guest, text};
 use crate::pve_foresee::{self as foresee, Setting};
 use crate::pve_write;
-use plan::{Await, Effect, Fact, Plan, Refusal, Request, SERVER, Step, Tolerance};
+use plan::{Await, Effect, ErrorKind, Fact, Plan, Refusal, Request, SERVER, Step, Tolerance};
 use pve::keys::PveKey;
 use pve::volume::{Namer, is_file_storage};
 use pve::{Family, PropString, Volid};
@@ -52,8 +52,16 @@ impl Shell {
             request = request.param("bwlimit", limit.to_string());
         }
         pve_write::permitted(look, source.config(), &request, &what)?;
-        let config = self.copied_config(look, &source, c, vmid, node)?;
-        let copy = self.new_guest(vmid, node, config);
+        let kept = match &c.snapname {
+            Some(name) => Some(Self::snapshot(look, &source, name, &what)?),
+            None => None,
+        };
+        let from = kept.as_ref().unwrap_or(source.current());
+        let current = self.copied_config(look, from, &source, c, vmid, node)?;
+        let mut copy = self.new_guest(vmid, node, current);
+        if kept.is_none() {
+            Self::take_pending(&source, &mut copy).map_err(no)?;
+        }
         let key = PveKey::Guest(vmid).key();
         let mut step = Step::new(
             request,
@@ -77,6 +85,53 @@ impl Shell {
         plan.push(step);
         self.adapt(look, &Guest(&copy), &mut plan, &what)?;
         Ok(plan)
+    }
+
+    /// What a snapshot kept.
+    fn snapshot(
+        look: &Look<'_>,
+        source: &Guest<'_>,
+        name: &str,
+        what: &str,
+    ) -> Result<Map<String, Value>, Stop> {
+        let key = PveKey::SnapshotConfig(source.vmid(), name.to_owned());
+        match look.fact(&key)? {
+            Fact::Known(v) => Ok(v.as_object().cloned().unwrap_or_default()),
+            Fact::Absent => Err(Refusal::kind(
+                ErrorKind::NotFound,
+                format!("unable to {what}: it has no snapshot `{name}`"),
+            )
+            .into()),
+            Fact::Unreadable(why) => Err(Refusal::new(format!(
+                "unable to {what}: its snapshot `{name}` cannot be read: {why}"
+            ))
+            .into()),
+        }
+    }
+
+    /// What waits for the next stop of the source waits in the copy too, word for word (qemu-server, clone_vm). Of a disk that
+    /// would be the volume of the source, which two guests must never share: the reason why not.
+    fn take_pending(source: &Guest<'_>, copy: &mut Value) -> Result<(), String> {
+        let pending = source.pending();
+        for (key, value) in pending {
+            let disk = PropString::parse(key, &text(value))
+                .ok()
+                .filter(|d| d.key().is_drive() && !pve::boot::is_cdrom(d));
+            if let Some(volume) = disk.as_ref().and_then(|d| d.get("file")) {
+                return Err(format!(
+                    "a change of its {key} waits for its next stop, and the copy would name the same volume {volume}; stop the guest or \
+                     revert {key} first"
+                ));
+            }
+            let config = copy["config"].as_object_mut();
+            if value.is_null() {
+                config.map(|c| c.remove(key));
+            } else {
+                config.map(|c| c.insert(key.clone(), value.clone()));
+            }
+        }
+        copy["pending"] = Value::Object(pending.clone());
+        Ok(())
     }
 
     /// The server gives a clone's cards new random addresses; ours are known beforehand. Other options go into the same request.
@@ -113,12 +168,13 @@ impl Shell {
     fn copied_config(
         &self,
         look: &Look<'_>,
+        from: &Map<String, Value>,
         source: &Guest<'_>,
         c: &CloneFrom,
         vmid: u32,
         node: &str,
     ) -> Result<Map<String, Value>, Stop> {
-        let mut config = source.current().clone();
+        let mut config = from.clone();
         config.retain(|k, _| {
             !k.starts_with("unused")
                 && ![
@@ -128,13 +184,15 @@ impl Shell {
                     "digest",
                     "vmstate",
                     "snaptime",
-                    "protection",
+                    "snapstate",
+                    "runningcpu",
+                    "runningmachine",
+                    "running-nets-host-mtu",
                 ]
                 .contains(&k.as_str())
         });
-        config.insert("vmgenid".into(), json!(SERVER));
-        if config.contains_key("meta") {
-            config.insert("meta".into(), json!(SERVER));
+        if config.contains_key("vmgenid") {
+            config.insert("vmgenid".into(), json!(SERVER));
         }
         // The server gives a clone a new uuid, and a name where none is asked for (qemu-server, clone_vm).
         let smbios = config.get("smbios1").map(text).unwrap_or_default();
@@ -148,7 +206,7 @@ impl Shell {
             format!("Copy-of-VM-{of}")
         });
         config.insert("name".into(), json!(name));
-        for nic in pve::config::nics(source.current()) {
+        for nic in pve::config::nics(from) {
             let key = nic.key().as_str().to_owned();
             let mut card = nic.unset(&["macaddr"]);
             let mac = pve_write::mac_for(look, vmid, &key)?;
@@ -156,20 +214,20 @@ impl Shell {
                 config.insert(key, json!(card.print()));
             }
         }
-        self.copied_disks(look, source, c, vmid, node, &mut config)?;
+        self.copied_disks(look, from, c, vmid, node, &mut config)?;
         Ok(config)
     }
 
     fn copied_disks(
         &self,
         look: &Look<'_>,
-        source: &Guest<'_>,
+        from: &Map<String, Value>,
         c: &CloneFrom,
         vmid: u32,
         node: &str,
         config: &mut Map<String, Value>,
     ) -> Result<(), Stop> {
-        let disks: Vec<PropString> = pve::config::drives(source.current())
+        let disks: Vec<PropString> = pve::config::drives(from)
             .into_iter()
             .filter(|d| d.key().family() != Family::Unused)
             .filter(|d| !pve::boot::is_cdrom(d) || pve::boot::is_cloudinit(d))

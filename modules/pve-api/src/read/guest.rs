@@ -217,6 +217,25 @@ impl Live {
             .collect();
         Ok(Fact::Known(sorted(list, "name")))
     }
+
+    pub(crate) fn snapshot_config(&mut self, vmid: u32, name: &str) -> Result<Fact, ApiError> {
+        let place = match self.place(vmid)? {
+            Ok(p) => p,
+            Err(fact) => return Ok(fact),
+        };
+        let path = format!(
+            "/nodes/{}/qemu/{vmid}/snapshot/{}/config",
+            seg(&place.node),
+            seg(name)
+        );
+        match self.get(&path) {
+            // Source: qemu-server, API2/Qemu.pm, get_snapshot_config.
+            Err(ApiError::Refused(r)) if r.status == 500 && r.says("does not exist") => {
+                Ok(Fact::Absent)
+            }
+            answer => Ok(Fact::Known(answer?)),
+        }
+    }
 }
 
 /// `/pending` lists `{key, value?, pending?, delete?}`; the digest and the lock are among the entries (source: docs/pve-running.md, rule

@@ -84,6 +84,7 @@ struct Wish {
     storage: Option<String>,
     format: Option<String>,
     pool: Option<String>,
+    snapshot: Option<String>,
     full: bool,
 }
 
@@ -102,11 +103,17 @@ pub fn clone(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
         storage: call.text("storage"),
         format: call.text("format"),
         pool: call.text("pool"),
+        snapshot: call.text("snapname"),
         full: call.text("full").map_or(!g.template, |f| f == "1"),
     };
     g.check_lock()?;
     if !wish.full && !g.template {
         return Err(PveError::param("full", "Linked clone requires a template"));
+    }
+    if let Some(name) = &wish.snapshot
+        && !g.snapshots.iter().any(|s| s.name == *name)
+    {
+        return Err(PveError::die(format!("snapshot '{name}' does not exist")));
     }
     let created_ms = lab.now_ms();
     {
@@ -149,11 +156,17 @@ pub fn clone(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
     }
     let upid = work::start(lab, &g.node, "qmclone", g.vmid, &call.auth, move |work| {
         let made = work.pause("qmclone").and_then(|()| copy_all(work, &wish));
+        let waiting = match wish.snapshot {
+            Some(_) => Default::default(),
+            None => work.guest()?.pending,
+        };
         let mut st = work.lab.st();
         match made {
             Ok(config) => {
                 if let Some(fresh) = st.guests.get_mut(&wish.vmid) {
                     fresh.config = config;
+                    // What waits goes along, word for word (qemu-server, clone_vm).
+                    fresh.pending = waiting;
                 }
                 Ok(())
             }
@@ -177,8 +190,12 @@ fn copy_all(work: &Work, wish: &Wish) -> Result<Options, PveError> {
         "creating a clone of VM {} with ID {}",
         g.vmid, wish.vmid
     ));
-    let mut config: Options = g
-        .config
+    let kept = g
+        .snapshots
+        .iter()
+        .find(|s| Some(&s.name) == wish.snapshot.as_ref());
+    let mut config: Options = kept
+        .map_or(&g.config, |s| &s.config)
         .iter()
         .filter(|(k, _)| !k.starts_with("unused"))
         .map(|(k, v)| (k.clone(), v.clone()))
@@ -204,7 +221,8 @@ fn copy_all(work: &Work, wish: &Wish) -> Result<Options, PveError> {
                 .clone()
                 .unwrap_or_else(|| volid.split(':').next().unwrap_or("").to_string());
             let format = disks::hinted(work.lab, &target, wish.format.as_deref());
-            disks::clone_volume(work, &volid, &target, wish.vmid, format).map(|(v, _)| v)
+            let of = wish.snapshot.as_deref();
+            disks::clone_snapshot(work, &volid, of, &target, wish.vmid, format).map(|(v, _)| v)
         } else {
             work.log(format!("create linked clone of drive {key} ({volid})"));
             link(work, &volid, wish.vmid)
@@ -242,7 +260,10 @@ fn copy_all(work: &Work, wish: &Wish) -> Result<Options, PveError> {
             json!(propstr::print(format, &smbios)),
         );
     }
-    config.insert("vmgenid".to_string(), json!(new_uuid(work.lab)));
+    // A new one only where the source has one (qemu-server, clone_vm).
+    if config.contains_key("vmgenid") {
+        config.insert("vmgenid".to_string(), json!(new_uuid(work.lab)));
+    }
     let copy_name = || {
         format!(
             "Copy-of-VM-{}",

@@ -258,6 +258,18 @@ pub fn copy(
     to_format: &str,
     bytes: u64,
 ) -> Result<(), PveError> {
+    copy_snapshot(work, from, None, from_format, to, to_format, bytes)
+}
+
+fn copy_snapshot(
+    work: &Work,
+    from: &Path,
+    snapshot: Option<&str>,
+    from_format: &str,
+    to: &Path,
+    to_format: &str,
+    bytes: u64,
+) -> Result<(), PveError> {
     let progress = |done: u64| {
         let percent = if bytes == 0 {
             100.0
@@ -274,17 +286,13 @@ pub fn copy(
     let start = Instant::now();
     progress(0);
     let (source, target) = (utf8(from), utf8(to));
-    qemu_img(&[
-        "convert",
-        "-n",
-        "-f",
-        from_format,
-        "-O",
-        to_format,
-        &source,
-        &target,
-    ])
-    .map_err(|e| PveError::die(format!("copy failed: {e}")))?;
+    let kept = snapshot.map(|s| format!("snapshot.name={s}"));
+    let mut args = vec!["convert", "-n", "-f", from_format, "-O", to_format];
+    if let Some(k) = &kept {
+        args.extend(["-l", k]);
+    }
+    args.extend([source.as_str(), target.as_str()]);
+    qemu_img(&args).map_err(|e| PveError::die(format!("copy failed: {e}")))?;
     if rate > 0 {
         let total = u64::try_from(u128::from(bytes) * 1000 / u128::from(rate)).unwrap_or(u64::MAX);
         let step = (total / 50).clamp(20, 1000);
@@ -315,6 +323,21 @@ pub fn clone_volume(
     vmid: u32,
     format: Option<&str>,
 ) -> Result<(String, u64), PveError> {
+    clone_snapshot(work, volid, None, target, vmid, format)
+}
+
+/// The same of what a snapshot kept of the volume: only qcow2 images have those here.
+///
+/// # Errors
+/// As [`clone_volume`].
+pub fn clone_snapshot(
+    work: &Work,
+    volid: &str,
+    snapshot: Option<&str>,
+    target: &str,
+    vmid: u32,
+    format: Option<&str>,
+) -> Result<(String, u64), PveError> {
     let (path, from_format, file_based) = {
         let st = work.lab.st();
         let file_based = st
@@ -336,7 +359,7 @@ pub fn clone_volume(
     let new = allocate(work, target, vmid, &format, bytes)?;
     work.log(format!("allocated target volume '{new}'"));
     let to = { storage::path_of(&work.lab.st(), &work.node, &new)? };
-    copy(work, &path, &from_format, &to, &format, bytes)
+    copy_snapshot(work, &path, snapshot, &from_format, &to, &format, bytes)
         .inspect_err(|_| free(work.lab, &work.node, &new))?;
     // The new volume's own size, which a block storage has rounded up.
     let bytes = volume_size(work.lab, &work.node, &new)?;

@@ -105,8 +105,7 @@ fn unplug(guest: &Guest, key: &str) -> Step {
 }
 
 /// What becomes of a pending deletion.
-fn on_delete(guest: &Guest, key: &str) -> Step {
-    let has = features(&guest.config);
+fn on_delete(guest: &Guest, key: &str, has: &BTreeSet<&str>) -> Step {
     let when = |ok: bool| if ok { Step::Live } else { Step::Wait };
     match (key, family(key)) {
         ("hotplug", _) => when(
@@ -134,8 +133,7 @@ fn usb_hotplug(config: &Options) -> bool {
 }
 
 /// What becomes of a pending value.
-fn on_set(st: &State, guest: &Guest, key: &str, new: &str) -> Step {
-    let has = features(&guest.config);
+fn on_set(st: &State, guest: &Guest, key: &str, new: &str, has: &BTreeSet<&str>) -> Step {
     let old = conf::text(&guest.config, key);
     let when = |ok: bool| if ok { Step::Live } else { Step::Wait };
     let number = |v: Option<&str>| {
@@ -275,6 +273,8 @@ fn on_drive(guest: &Guest, key: &str, old: Option<&str>, new: &str, allowed: boo
 pub fn apply(work: &Work, scope: &Scope, touched: &BTreeSet<String>) -> Result<Errors, PveError> {
     let mut errors = Errors::new();
     let first = work.guest()?;
+    // As they are before this request: a new `hotplug` counts from the next one on (qemu-server, vmconfig_hotplug_pending).
+    let has = features(&first.config);
     let mut keys: Vec<String> = first.pending.keys().cloned().collect();
     // Deletions come first, as in the server.
     keys.sort_by_key(|k| (first.pending[k].is_string(), k.clone()));
@@ -285,8 +285,11 @@ pub fn apply(work: &Work, scope: &Scope, touched: &BTreeSet<String>) -> Result<E
         let guest = work.guest()?;
         let (step, value) = match conf::pending(&guest.pending, &key) {
             Pending::No => continue,
-            Pending::Delete(_) => (on_delete(&guest, &key), None),
-            Pending::Value(v) => (on_set(&work.lab.st(), &guest, &key, v), Some(v.to_string())),
+            Pending::Delete(_) => (on_delete(&guest, &key, &has), None),
+            Pending::Value(v) => (
+                on_set(&work.lab.st(), &guest, &key, v, &has),
+                Some(v.to_string()),
+            ),
         };
         match step {
             Step::Wait => continue,

@@ -69,17 +69,11 @@ fn grow(work: &Work, key: &str, size: &str, skiplock: bool) -> Result<(), PveErr
     };
     let old = disks::volume_size(work.lab, &work.node, &volid)?;
     let wanted = propstr::parse_size(size.trim_start_matches('+')).unwrap_or(0);
-    let mut new = if size.starts_with('+') {
+    let new = if size.starts_with('+') {
         old + wanted
     } else {
         wanted
     };
-    if format == "raw" {
-        // The server pads raw images to whole KiB.
-        new = new.div_ceil(1024) * 1024;
-        let storage = volid.split(':').next().unwrap_or("");
-        new = disks::rounded(work.lab, storage, new);
-    }
     if new < old {
         return Err(PveError::die("shrinking disks is not supported"));
     }
@@ -89,19 +83,22 @@ fn grow(work: &Work, key: &str, size: &str, skiplock: bool) -> Result<(), PveErr
     if format == "vmdk" {
         return Err(PveError::die("can't resize vmdk images"));
     }
+    // The volume gets whole KiB, on a block storage whole extents; the configuration the number as it was asked for
+    // (pve-storage, volume_resize; qemu-server, resize_vm).
+    let storage = volid.split(':').next().unwrap_or("");
+    let bytes = disks::rounded(work.lab, storage, new.next_multiple_of(1024));
     disks::qemu_img(&[
         "resize",
         "-q",
         "-f",
         &format,
         &path.to_string_lossy(),
-        &new.to_string(),
+        &bytes.to_string(),
     ])
     .map_err(|e| PveError::die(format!("command '/usr/bin/qemu-img resize' failed: {e}")))?;
     if g.run.is_none() {
         work.log("Image resized.");
     }
-    let new = disks::volume_size(work.lab, &work.node, &volid)?;
     work.edit(|g| {
         parsed.set("size", new.to_string());
         g.config

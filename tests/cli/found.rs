@@ -1,0 +1,195 @@
+//! What the generated triples (tests/cli/generated.rs) found, each as a small case.
+
+use crate::support::{Lab, refused, triple, worlds};
+use serde_json::{Value, json};
+
+const PVE1: &str = "pve1";
+
+/// Guest 100 with this configuration and a raw disk `scsi0` of 2 MiB.
+fn guest(running: bool, os: bool, more: Value) -> Lab {
+    let mut g = worlds::guest(100, "web");
+    for (k, v) in more.as_object().expect("an object") {
+        g["config"][k] = v.clone();
+    }
+    g["config"]["scsi0"] = json!("data:100/vm-100-disk-0.raw,size=2M");
+    g["guest_os"] = json!(os);
+    g["status"] = json!(if running { "running" } else { "stopped" });
+    Lab::start(worlds::small_with(json!({
+        "guests": [g],
+        "content": {"data": [{"volid": "data:100/vm-100-disk-0.raw", "size": 2 << 20, "virtual_size": 2 << 20}]},
+    })))
+}
+
+fn config(lab: &Lab, vmid: u32, key: &str) -> Value {
+    lab.guest(vmid).expect("the guest")["config"][key].clone()
+}
+
+fn shell(lab: &Lab, args: Value) -> crate::support::Triple {
+    triple(lab, "pve_vm_shell", args)
+}
+
+/// A copy keeps the protection, what waits for the next stop, and has a generation id only if its source has one.
+#[test]
+fn a_copy_is_what_the_server_makes_of_its_source() {
+    let lab = guest(true, false, json!({"protection": "1"}));
+    shell(&lab, json!({"vmid": 100, "cores": 4})).changed();
+    let copy = |newid: u32| json!({"vmid": 100, "clone": "web", "newid": newid, "full": true});
+    let t = shell(&lab, copy(300)).changed();
+    assert_eq!(t.apply["config"]["protection"], 1);
+    assert!(t.apply["config"]["vmgenid"].is_null());
+    assert_eq!(config(&lab, 300, "cores"), "4");
+    // A disk that waits would be one volume of two guests.
+    let disk = json!({"vmid": 100, "disk": "scsi0", "cache": "none"});
+    triple(&lab, "pve_disk_import", disk).changed();
+    let m = refused(&lab, "pve_vm_shell", copy(301), "refused");
+    assert!(m.contains("scsi0") && m.contains("same volume"), "{m}");
+}
+
+/// The copy of a snapshot has what the snapshot kept, and not what the guest has now.
+#[test]
+fn a_copy_of_a_snapshot_has_its_configuration() {
+    let mut w = worlds::one_guest();
+    w["pve"]["guests"][0]["config"]["scsi0"] = json!("data:100/vm-100-disk-0.qcow2,size=2M");
+    w["pve"]["content"] =
+        json!({"data": [{"volid": "data:100/vm-100-disk-0.qcow2", "virtual_size": 2 << 20}]});
+    let lab = Lab::start(w);
+    lab.other("POST", "/nodes/pve1/qemu/100/snapshot", "snapname=before");
+    for _ in 0..100 {
+        if lab.guest(100).expect("the guest")["snapshots"][0] == "before" {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    shell(
+        &lab,
+        json!({"vmid": 100, "cores": 8, "net": {"net1": "virtio,bridge=vmbr1"}}),
+    )
+    .changed();
+    let copy = |snapshot: &str| json!({"vmid": 100, "clone": "web", "newid": 300, "full": true, "snapname": snapshot});
+    let m = refused(&lab, "pve_vm_shell", copy("never"), "not_found");
+    assert!(m.contains("never"), "{m}");
+    let t = shell(&lab, copy("before")).changed();
+    assert_eq!(t.apply["config"]["cores"], 2);
+    assert!(config(&lab, 300, "net1").is_null());
+}
+
+/// `hotplug` of the same request does not count yet.
+#[test]
+fn a_new_hotplug_counts_from_the_next_request_on() {
+    let lab = guest(true, false, json!({"hotplug": "0"}));
+    let more = json!({"vmid": 100, "hotplug": "disk", "virtio": {"virtio1": "data:1"}});
+    let t = shell(&lab, more).changed();
+    assert!(
+        t.apply["pending"]["virtio1"].is_string(),
+        "{}",
+        t.apply["pending"]
+    );
+    let t = shell(&lab, json!({"vmid": 100, "virtio": {"virtio2": "data:1"}})).changed();
+    assert!(
+        t.apply["pending"]["virtio2"].is_null(),
+        "{}",
+        t.apply["pending"]
+    );
+}
+
+/// The server pads a volume to whole KiB (LVM: to extents), and writes what was asked for into the configuration.
+#[test]
+fn a_size_with_a_part_of_a_sector() {
+    for name in ["vm-100-disk-0.raw", "vm-100-disk-0.qcow2"] {
+        let volid = format!("data:100/{name}");
+        let mut w = worlds::one_guest();
+        w["pve"]["guests"][0]["config"]["scsi0"] = json!(format!("{volid},size=2M"));
+        w["pve"]["content"] = json!({"data": [{"volid": volid, "virtual_size": 2 << 20}]});
+        let lab = Lab::start(w);
+        let args = json!({"vmid": 100, "disk": "scsi0", "state": "resized", "size": "12345678"});
+        let t = triple(&lab, "pve_disk_import", args).changed();
+        assert_eq!(t.apply["size_bytes"], json!(12_057 * 1024), "{name}");
+        let stored = config(&lab, 100, "scsi0");
+        assert!(
+            stored.as_str().is_some_and(|v| v.contains("size=12057K")),
+            "{stored}"
+        );
+    }
+}
+
+/// A running guest moves its local disks only when told so, and an image on one node keeps any guest there.
+#[test]
+fn what_lies_on_one_node_moves_only_when_told() {
+    let lab = guest(true, true, json!({}));
+    let to = |more: Value| {
+        let mut args = json!({"vmid": 100, "node": "pve2", "migrate": true});
+        for (k, v) in more.as_object().expect("an object") {
+            args[k] = v.clone();
+        }
+        args
+    };
+    let m = refused(&lab, "pve_vm_shell", to(json!({})), "refused");
+    assert!(m.contains("scsi0") && m.contains("with_local_disks"), "{m}");
+    let t = shell(&lab, to(json!({"with_local_disks": true}))).changed();
+    assert_eq!(t.apply["node"], "pve2");
+    assert_eq!(t.apply["status"], "running");
+
+    let lab = guest(false, false, json!({"ide2": "local:iso/x.iso,media=cdrom"}));
+    let m = refused(&lab, "pve_vm_shell", to(json!({})), "refused");
+    assert!(m.contains("ide2") && m.contains("eject"), "{m}");
+    assert_eq!(lab.guest(100).expect("the guest")["node"], PVE1);
+}
+
+/// Which keys of a disk wait for the next stop and which apply at once, each alone.
+#[test]
+fn keys_of_a_disk_that_apply_at_once() {
+    let lab = guest(true, false, json!({}));
+    for (key, value, waits) in [
+        ("backup", json!(false), false),
+        ("replicate", json!(false), false),
+        ("serial", json!("ABC"), false),
+        ("detect_zeroes", json!(false), false),
+        ("werror", json!("report"), false),
+        ("iops", json!(100), false),
+        ("cache", json!("none"), true),
+        ("discard", json!("on"), true),
+        ("ssd", json!(true), true),
+        ("aio", json!("threads"), true),
+    ] {
+        let mut args = json!({"vmid": 100, "disk": "scsi0"});
+        args[key] = value;
+        let t = triple(&lab, "pve_disk_import", args).changed();
+        assert_eq!(
+            t.apply["pending"]["scsi0"].is_string(),
+            waits,
+            "{key}: {}",
+            t.apply["pending"]
+        );
+        if waits {
+            lab.call("pve_vm_shell", json!({"vmid": 100, "revert": "scsi0"}))
+                .run()
+                .ok();
+        }
+    }
+}
+
+/// The server lists what waits in the order of its changes; results have it by name.
+#[test]
+fn what_waits_is_listed_by_name() {
+    let lab = guest(true, false, json!({}));
+    for change in [
+        json!({"sockets": 2}),
+        json!({"cores": 4}),
+        json!({"numa_enabled": true}),
+    ] {
+        let mut args = change;
+        args["vmid"] = json!(100);
+        shell(&lab, args).changed();
+    }
+    let one = json!({"vmid": 100, "bios": "ovmf"});
+    let t = shell(&lab, one).changed();
+    for d in [&t.check, &t.apply, &t.again] {
+        let names: Vec<String> = d["pending"]
+            .as_object()
+            .expect("pending")
+            .keys()
+            .cloned()
+            .collect();
+        assert_eq!(names, ["bios", "cores", "numa", "sockets"]);
+    }
+}
