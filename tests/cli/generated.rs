@@ -15,7 +15,7 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use support::triple::agree_but;
-use support::{Call, Lab, full, worlds};
+use support::{Call, Done, Lab, full, worlds};
 
 /// Cases that run always; also the seed of the first.
 const FEW: u64 = 15;
@@ -108,11 +108,24 @@ fn attempt(lab: &Lab, case: &Case) -> Came {
         check.fail("an internal error");
     }
     let apply = call.clone().run();
-    // Whether a guest lets go of a device nobody foresees, and no plan or diff depends on it; one without a system never does.
-    let runs = |x: &Value| x["status"] == "running" && x["guest_os"] == true;
-    let guests = case.world["pve"]["guests"].as_array();
-    let cooperative = guests.is_some_and(|l| l.iter().any(runs));
-    agree_but(&check, &apply, if cooperative { &["pending"] } else { &[] });
+    agree_but(&check, &apply, &["pending"]);
+    // Whether a guest lets go of a device nobody foresees, and no plan or diff depends on it: it must have been announced.
+    let waits = |d: &Done| {
+        let mut pending = d["pending"].as_object().cloned().unwrap_or_default();
+        for note in check["unverified"].as_array().into_iter().flatten() {
+            let key = note
+                .as_str()
+                .and_then(|n| n.strip_prefix("whether ")?.split(' ').next());
+            key.and_then(|k| pending.remove(k));
+        }
+        pending
+    };
+    if waits(&check) != waits(&apply) {
+        apply.fail(&format!(
+            "`pending` differs between the runs.\n   first:  {}\n   second: {}",
+            check["pending"], apply["pending"]
+        ));
+    }
     if check.is_failed() && lab.writes() != writes {
         apply.fail("check mode refused it, and yet it wrote");
     }

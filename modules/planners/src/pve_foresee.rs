@@ -379,7 +379,9 @@ fn is_live(key: &str, old: Option<&str>, new: Option<&str>, current: &Map<String
         let single = current.get("scsihw").map(text).as_deref() == Some("virtio-scsi-single");
         return match (before, after) {
             (None, Some(_)) => pluggable,
-            (Some(_), None) => pluggable && k.family() == Family::Scsi && !single,
+            (Some(_), None) => {
+                pluggable && k.family() == Family::Scsi && !single && !boots_from(current, key)
+            }
             (Some(b), Some(a)) => {
                 if is_cdrom(key, old.unwrap_or("")) && is_cdrom(key, new.unwrap_or("")) {
                     return true;
@@ -397,6 +399,59 @@ fn is_live(key: &str, old: Option<&str>, new: Option<&str>, current: &Map<String
             && ["l26", "win8", "win10", "win11"].contains(&os.as_str());
     }
     k.family() == Family::Unused
+}
+
+/// Whether the guest boots from that device: the server never unplugs it (docs/pve-running.md, rule 8).
+fn boots_from(current: &Map<String, Value>, key: &str) -> bool {
+    let boot = current.get("boot").map(text).unwrap_or_default();
+    pve::boot::after_delete(&boot, &[key]).is_some()
+}
+
+/// The options of a change that the running guest itself decides about: whether it lets go of a device, of memory or of a CPU
+/// at once is seen only when it is asked (docs/pve-running.md, rules 3, 8, 10, 12).
+pub fn guest_decides(guest: &Guest<'_>, change: &Change) -> Vec<String> {
+    let was = guest.current();
+    let number = |v: &str| v.parse::<u64>().ok();
+    let decides = |key: &str, new: Option<&str>| -> bool {
+        let Some(old) = was.get(key).map(text) else {
+            return false;
+        };
+        match key {
+            "vcpus" => {
+                return hotplugs(was, "cpu") && new.and_then(number) < number(&old);
+            }
+            "memory" => {
+                return hotplugs(was, "memory") && new.and_then(number) < number(&old);
+            }
+            _ => {}
+        }
+        let Ok(k) = key.parse::<ConfigKey>() else {
+            return false;
+        };
+        let parsed = |v: &str| PropString::parse(key, v).ok();
+        let differs = |names: &[&str]| match (parsed(&old), new.and_then(parsed)) {
+            (Some(b), Some(a)) => b.diff(&a).iter().any(|d| names.contains(&d.name.as_str())),
+            _ => true,
+        };
+        if k.is_net() {
+            return hotplugs(was, "network")
+                && (differs(REPLUG_NIC) || differs(&["bridge"]))
+                && !is_live(key, Some(&old), new, was);
+        }
+        let pluggable = matches!(k.family(), Family::Scsi | Family::Virtio);
+        pluggable
+            && hotplugs(was, "disk")
+            && !is_cdrom(key, &old)
+            && differs(&["file"])
+            && !boots_from(was, key)
+            && !is_live(key, Some(&old), new, was)
+    };
+    let set = change.set.iter().map(|s| (&s.key, Some(s.stored.as_str())));
+    let gone = change.delete.iter().map(|d| (d, None));
+    set.chain(gone)
+        .filter(|(key, new)| decides(key, *new))
+        .map(|(key, _)| key.clone())
+        .collect()
 }
 
 /// What is pending, for results: option to new value, null where it is to be removed; by name, since the server's order follows

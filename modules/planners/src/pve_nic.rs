@@ -442,7 +442,7 @@ impl Think for Nic {
         let mut step = pve_write::put_config(&guest, &change, running, why);
         step = step.effect(Effect::Put(
             PveKey::Guest(guest.vmid()).key(),
-            foresee::changed(&guest, running, &change),
+            pve_write::foreseen(look, &guest, running, &change),
         ));
         if running && (self.absent || pve_write::interrupts(&guest, &change)) {
             step = step.disruptive();

@@ -2,7 +2,7 @@
 
 use crate::look::{Look, Stop};
 use crate::pve_common::{Guest, text};
-use crate::pve_foresee::Change;
+use crate::pve_foresee::{self as foresee, Change};
 use plan::{Arg, ErrorKind, Fact, Refusal, Request, Step, Tolerance};
 use pve::keys::PveKey;
 use pve::{ConfigKey, PropString};
@@ -33,6 +33,18 @@ pub fn put_config(
     } else {
         step
     }
+}
+
+/// The guest after the change; notes what the running guest itself will decide about.
+pub fn foreseen(look: &Look<'_>, guest: &Guest<'_>, running: bool, change: &Change) -> Value {
+    if running {
+        for key in foresee::guest_decides(guest, change) {
+            look.note(format!(
+                "whether {key} applies at once: the running guest decides; if not, it waits for the next stop"
+            ));
+        }
+    }
+    foresee::changed(guest, running, change)
 }
 
 /// Adds the options of a change as parameters.

@@ -204,10 +204,17 @@ impl Disk {
     }
 
     /// A step that writes the configuration synchronously.
-    fn put(&self, guest: &Guest<'_>, running: bool, change: &Change, why: String) -> Step {
+    fn put(
+        &self,
+        look: &Look<'_>,
+        guest: &Guest<'_>,
+        running: bool,
+        change: &Change,
+        why: String,
+    ) -> Step {
         pve_write::put_config(guest, change, running, why).effect(Effect::Put(
             PveKey::Guest(guest.vmid()).key(),
-            crate::pve_foresee::changed(guest, running, change),
+            pve_write::foreseen(look, guest, running, change),
         ))
     }
 

@@ -34,6 +34,7 @@ impl Disk {
         self.check_unprotected(guest)?;
         let running = self.running(look, guest)?;
         let step = self.put(
+            look,
             guest,
             running,
             &self.deletion(&self.disk),
@@ -65,6 +66,7 @@ impl Disk {
         let Some(volume) = volume.filter(|_| keeps_data) else {
             // A CD-ROM drive, a path, somebody else's volume: nothing is destroyed.
             let step = self.put(
+                look,
                 guest,
                 running,
                 &self.deletion(&self.disk),
@@ -78,6 +80,7 @@ impl Disk {
             return Ok(plan);
         }
         let mut first = self.put(
+            look,
             guest,
             running,
             &self.deletion(&self.disk),
@@ -276,7 +279,7 @@ impl Disk {
             "renew what of {} waits for the next stop, with its size",
             self.disk
         );
-        let mut step = self.put(guest, running, &change, why);
+        let mut step = self.put(look, guest, running, &change, why);
         if !plan.steps.is_empty() {
             // The step before has changed the digest.
             step.request.params.retain(|(name, _)| name != "digest");

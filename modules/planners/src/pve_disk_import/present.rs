@@ -4,7 +4,7 @@ use super::source::{Source, Storage};
 use super::{Create, Disk, Size, is_state_volume};
 use crate::look::{Look, Stop};
 use crate::pve_common::Guest;
-use crate::pve_foresee::{self as foresee, Change, Setting};
+use crate::pve_foresee::{Change, Setting};
 use crate::pve_write;
 use plan::{Effect, Fact, Plan, Request, Step, Tolerance};
 use pve::keys::PveKey;
@@ -88,7 +88,7 @@ impl Disk {
             set: vec![setting],
             ..Change::default()
         };
-        plan.push(self.put(guest, running, &change, why));
+        plan.push(self.put(look, guest, running, &change, why));
         Ok(plan)
     }
 
@@ -244,6 +244,7 @@ impl Disk {
         };
         let running = self.running(look, guest)?;
         plan.push(self.put(
+            look,
             guest,
             running,
             &change,
@@ -269,6 +270,7 @@ impl Disk {
         };
         let running = self.running(look, guest)?;
         plan.push(self.put(
+            look,
             guest,
             running,
             &change,
@@ -420,7 +422,7 @@ impl Disk {
         }
         step = step.effect(Effect::Put(
             PveKey::Guest(guest.vmid()).key(),
-            foresee::changed(guest, running, &change),
+            pve_write::foreseen(look, guest, running, &change),
         ));
         plan.push(step);
         Ok(())

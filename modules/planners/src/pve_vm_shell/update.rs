@@ -5,7 +5,7 @@ use super::desired::Shell;
 use crate::look::{Look, Stop};
 use crate::pve_common::{self as common, Guest, Target};
 use crate::pve_drives::{self as drives_of, Drives};
-use crate::pve_foresee::{self as foresee, Change, Setting, json_of};
+use crate::pve_foresee::{Change, Setting, json_of};
 use crate::pve_write;
 use plan::{Await, Effect, ErrorKind, Plan, Refusal, Request, Step};
 use pve::config::{Compare, semantic_eq};
@@ -450,7 +450,7 @@ impl Shell {
         };
         let mut after = guest.0.clone();
         if !change.is_empty() {
-            after = foresee::changed(guest, running, &change);
+            after = pve_write::foreseen(look, guest, running, &change);
             let step = self.config_step(guest, &change, running, allocates, after.clone());
             pve_write::permitted(look, guest.config(), &step.request, &what)?;
             plan.push(step);
