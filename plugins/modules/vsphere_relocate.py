@@ -87,7 +87,8 @@ options:
   destination_datastore_cluster:
     description:
       - Name of the datastore cluster in which the VM's files and disks shall lie. What lies in it stays; the rest goes
-        to its usable datastore with the most free space.
+        where Storage DRS recommends, or, where that is off or may not be asked, to the usable datastore with the most
+        free space.
     type: str
   destination_datacenter:
     description:

@@ -13,6 +13,8 @@ mod defects;
 mod faults;
 #[path = "vsphere/hostile.rs"]
 mod hostile;
+#[path = "vsphere/placement.rs"]
+mod placement;
 #[path = "vsphere/shapes.rs"]
 mod shapes;
 #[path = "vsphere/vcsim.rs"]

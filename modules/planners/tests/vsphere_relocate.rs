@@ -1,7 +1,7 @@
 //! Planner tests of `vsphere_relocate`; V-numbers are those of docs/peers-vsphere.md.
 mod vc;
 
-use plan::{Await, ErrorKind, Report};
+use plan::{Await, ErrorKind, Fact, Report};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use vc::{Site, failure, only_step};
@@ -343,22 +343,169 @@ fn v2_8_clusters() {
     );
 }
 
+fn recommends(home: &str, more: Value) -> Option<Fact> {
+    let mut r = json!({"key": "1", "rating": 3, "reason": "best", "warning": null, "alone": true, "home": home, "disks": []});
+    for (k, x) in more.as_object().unwrap() {
+        r[k] = x.clone();
+    }
+    Some(Fact::Known(json!({"recommended": [r], "reasons": []})))
+}
+
 #[test]
 fn v2_8_v2_9_datastore_clusters() {
-    let (sp, _) = spec(&mut site(), json!({"destination_datastore_cluster": "pod"}));
-    assert_eq!(sp, json!({"datastore": "Datastore:datastore-9"}));
+    let args = || json!({"destination_datastore_cluster": "pod"});
+    // What Storage DRS recommends is done, although the other member has more room.
+    let mut s = site();
+    s.placement = recommends("datastore-8", json!({"warning": "it becomes rather full"}));
+    let (sp, r) = spec(&mut s, args());
+    assert_eq!(sp, json!({"datastore": "Datastore:datastore-8"}));
+    assert!(
+        r.keys["warnings"]
+            .to_string()
+            .contains("it becomes rather full")
+    );
+    // A disk of its own place, by the recommendation and by the task.
+    let mut s = site();
+    s.placement = recommends(
+        "datastore-8",
+        json!({"disks": [{"key": 2001, "datastore": "datastore-9"}]}),
+    );
+    let (sp, _) = spec(
+        &mut s,
+        json!({"destination_datastore_cluster": "pod", "disks": [{"key": 2002, "datastore": "nfs"}]}),
+    );
+    assert_eq!(
+        sp,
+        json!({"datastore": "Datastore:datastore-8", "disk": [{"diskId": 2001, "datastore": "Datastore:datastore-9"}, {"diskId": 2002, "datastore": "Datastore:datastore-3"}]})
+    );
+    let asked = s.read.iter().find_map(|k| match VcKey::parse(k) {
+        Some(VcKey::Placement { vm, pod, spec }) => Some(json!([
+            vm,
+            pod,
+            serde_json::from_str::<Value>(&spec).unwrap()
+        ])),
+        _ => None,
+    });
+    assert_eq!(
+        asked,
+        Some(
+            json!(["vm-1", "group-p1", {"disk": [{"datastore": "Datastore:datastore-3", "diskId": 2002}]}])
+        )
+    );
     // What lies in it stays, also where a name has a blank.
     let mut s = site();
     s.edit("vm-1", |v| {
         v["vmx"] = json!({"path": "[pod-a] web/web.vmx", "datastore": "pod-a", "folder": "web"});
         v["disks"][0] = disk(1, "pod-a", "datastore-8", "web/web");
     });
-    let (sp, r) = spec(&mut s, json!({"destination_datastore_cluster": "pod"}));
+    s.placement = recommends("datastore-9", json!({}));
+    let (sp, r) = spec(&mut s, args());
     assert_eq!(
         sp,
         json!({"disk": [{"diskId": 2001, "datastore": "Datastore:datastore-9"}, {"diskId": 2002, "datastore": "Datastore:datastore-9"}]})
     );
     assert_eq!(r.keys["datastore"], "pod-a");
+    // All of it there: nobody is asked (this site would panic).
+    let mut s = site();
+    s.edit("vm-1", |v| {
+        v["vmx"] = json!({"path": "[pod-a] web/web.vmx", "datastore": "pod-a", "folder": "web"});
+        for n in 0..3 {
+            v["disks"][n] = disk(1 + n as i64, "pod-b", "datastore-9", "web/web");
+        }
+    });
+    assert_eq!(go(&mut s, args()).keys["changed"], false);
+}
+
+/// P72: the reason where nothing is recommended; no guess in its place.
+#[test]
+fn p72_no_recommendation_has_its_reason() {
+    let none = |reasons: Value, recommended: Value| {
+        let mut s = site();
+        s.placement = Some(Fact::Known(
+            json!({"recommended": recommended, "reasons": reasons}),
+        ));
+        failure(
+            &go(&mut s, json!({"destination_datastore_cluster": "pod"})),
+            ErrorKind::Refused,
+        )
+    };
+    let msg = none(json!(["Insufficient space.", "Not seen."]), json!([]));
+    assert!(
+        msg.contains(
+            "vCenter recommends no datastore of datastore cluster pod: Insufficient space; Not seen; make room in it"
+        ),
+        "{msg}"
+    );
+    let msg = none(json!([]), json!([]));
+    assert!(msg.contains("it gives no reason"), "{msg}");
+    let msg = none(
+        json!([]),
+        json!([{"key": "1", "rating": 5, "alone": false, "home": "datastore-8", "disks": []}]),
+    );
+    assert!(
+        msg.contains("other machines would have to be moved first"),
+        "{msg}"
+    );
+    let msg = none(
+        json!([]),
+        json!([{"key": "1", "rating": 5, "alone": true, "home": "datastore-1", "disks": []}]),
+    );
+    assert!(msg.contains("(datastore-1) is no datastore of it"), "{msg}");
+    // Where nobody can be asked, the one with the most room, and that is said.
+    let mut s = site();
+    s.placement = Some(Fact::Unreadable("no permission".into()));
+    let (sp, r) = spec(&mut s, json!({"destination_datastore_cluster": "pod"}));
+    assert_eq!(sp, json!({"datastore": "Datastore:datastore-9"}));
+    assert!(
+        r.keys["warnings"]
+            .to_string()
+            .contains("Storage DRS cannot be asked")
+            && r.keys["unverified"].to_string().contains("no permission"),
+        "{:?}",
+        r.keys
+    );
+    let mut s = site();
+    let mut pods = s.facts[&VcKey::Pods.key()].known().cloned().unwrap();
+    pods[0]["sdrs"] = json!(false);
+    s.put(VcKey::Pods, pods);
+    let (sp, r) = spec(&mut s, json!({"destination_datastore_cluster": "pod"}));
+    assert_eq!(sp, json!({"datastore": "Datastore:datastore-9"}));
+    assert!(
+        r.keys["warnings"]
+            .to_string()
+            .contains("Storage DRS is off")
+    );
+}
+
+#[test]
+fn v2_11_the_servers_own_check_counts() {
+    let mut s = site();
+    s.check = Some(Fact::Known(
+        json!({"errors": ["The CPU of the host is older.", "No vMotion network."], "warnings": ["A CD."]}),
+    ));
+    let args = || json!({"destination_datastore": "san"});
+    let msg = failure(&go(&mut s, args()), ErrorKind::Refused);
+    assert!(
+        msg.contains("vCenter's check says: The CPU of the host is older; No vMotion network; "),
+        "{msg}"
+    );
+    s.check = Some(Fact::Known(json!({"errors": [], "warnings": ["A CD."]})));
+    let r = go(&mut s, args());
+    assert!(
+        r.keys["warnings"]
+            .to_string()
+            .contains("vCenter's check warns: A CD."),
+        "{:?}",
+        r.keys
+    );
+    let mut s = site();
+    s.check = Some(Fact::Unreadable("no permission".into()));
+    let r = go(&mut s, args());
+    assert!(
+        r.keys["changed"] == true && r.keys["unverified"].to_string().contains("no permission"),
+        "{:?}",
+        r.keys
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The SOAP client of vSphere: sign in, read facts, send, wait; and the inventory.
 #![recursion_limit = "256"]
 
+mod ask;
 mod collect;
 mod connection;
 pub mod decode;

@@ -30,11 +30,9 @@ impl Live {
                 datastore,
             )?),
             VcKey::Hosts => self.hosts().map(Fact::Known),
-            VcKey::Clusters => known(self.list(
-                "ComputeResource",
-                &["name", "parent", "resourcePool", "host", "datastore"],
-                cluster,
-            )?),
+            VcKey::Clusters => self.clusters().map(Fact::Known),
+            VcKey::Placement { vm, pod, spec } => self.placement(vm, pod, spec),
+            VcKey::RelocateCheck { vm, spec } => self.relocate_check(vm, spec),
             VcKey::Pools => known(self.list("ResourcePool", &["name", "parent", "owner"], pool)?),
             VcKey::Pods => known(self.list(
                 "StoragePod",
@@ -221,6 +219,29 @@ impl Live {
             })
             .map_err(|e| e.failure(&format!("read the {ty} objects")))?;
         Ok(json!(out))
+    }
+
+    /// Clusters and standalone compute resources, and of the former whether DRS is on.
+    fn clusters(&mut self) -> Result<Value, Failure> {
+        let mut all = self.list(
+            "ComputeResource",
+            &["name", "parent", "resourcePool", "host", "datastore"],
+            cluster,
+        )?;
+        let drs = self.list(
+            "ClusterComputeResource",
+            &["configuration.drsConfig.enabled"],
+            |_, f, t| json!([f.moid, flag(t, "configuration.drsConfig.enabled")]),
+        )?;
+        for c in all.as_array_mut().into_iter().flatten() {
+            let on = drs
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(|d| d[0] == c["moid"] && d[1] == true);
+            c["drs"] = json!(on);
+        }
+        Ok(all)
     }
 
     fn hosts(&mut self) -> Result<Value, Failure> {

@@ -55,6 +55,24 @@ pub enum VcKey {
     Clusters,
     /// `[{moid, name, parent: "Type:moid", owner: "Type:moid", path}]`: resource pools and vApps.
     Pools,
+    /// What the server recommends for a machine that shall lie in a datastore cluster: `{recommended: [{key, rating, reason, warning,
+    /// alone, home: moid, disks: [{key, datastore: moid}]}], reasons: [text]}` in the server's order; `alone` is false where other
+    /// machines would move as well; `reasons` says why there is none. `Absent` where the server has no storage manager.
+    Placement {
+        /// The machine's moid.
+        vm: String,
+        /// The datastore cluster's moid.
+        pod: String,
+        /// What is fixed already, a VirtualMachineRelocateSpec as JSON.
+        spec: String,
+    },
+    /// What the server itself says of a relocation beforehand: `{errors: [text], warnings: [text]}`; `Absent` where it cannot be asked.
+    RelocateCheck {
+        /// The machine's moid.
+        vm: String,
+        /// The VirtualMachineRelocateSpec that would be sent, as JSON.
+        spec: String,
+    },
     /// Datastore clusters: `[{moid, name, datacenter, capacity, free, datastores: [moid], sdrs}]`.
     Pods,
     /// `[{moid, name}]`.
@@ -115,6 +133,8 @@ impl VcKey {
             VcKey::Hosts => p(&["hosts"]),
             VcKey::Clusters => p(&["clusters"]),
             VcKey::Pools => p(&["pools"]),
+            VcKey::Placement { vm, pod, spec } => p(&["placement", vm, pod, spec]),
+            VcKey::RelocateCheck { vm, spec } => p(&["relocate-check", vm, spec]),
             VcKey::Pods => p(&["pods"]),
             VcKey::Datacenters => p(&["datacenters"]),
             VcKey::Task(v) => p(&["task", v]),
@@ -151,6 +171,15 @@ impl VcKey {
             "hosts" => VcKey::Hosts,
             "clusters" => VcKey::Clusters,
             "pools" => VcKey::Pools,
+            "placement" => VcKey::Placement {
+                vm: s(2)?,
+                pod: s(3)?,
+                spec: s(4)?,
+            },
+            "relocate-check" => VcKey::RelocateCheck {
+                vm: s(2)?,
+                spec: s(3)?,
+            },
             "pods" => VcKey::Pods,
             "datacenters" => VcKey::Datacenters,
             "task" => VcKey::Task(s(2)?),
@@ -192,6 +221,15 @@ mod tests {
                 datacenter: Some("DC0".into()),
             },
             VcKey::VmState("vm-1".into()),
+            VcKey::Placement {
+                vm: "vm-1".into(),
+                pod: "group-p1".into(),
+                spec: r#"{"disk":[{"datastore":"Datastore:ds/1","diskId":2000}]}"#.into(),
+            },
+            VcKey::RelocateCheck {
+                vm: "vm-1".into(),
+                spec: "{}".into(),
+            },
             VcKey::Task("task-3".into()),
             VcKey::Object {
                 ty: "Datastore".into(),

@@ -52,6 +52,10 @@ pub fn overlay(key: &Key, fact: Fact, ledger: &dyn Ledger) -> Fact {
                 )
                 .collect(),
         )),
+        // The server judges the machine as it is now, not as an earlier task of this run will leave it.
+        (VcKey::RelocateCheck { vm, .. }, _) if planned(ledger, &vm).is_some() => {
+            Fact::Unreadable("an earlier task of this check run changes the machine first".into())
+        }
         (_, fact) => fact,
     }
 }

@@ -29,6 +29,19 @@ fn world(g: &mut Gen) -> Value {
         stores[2]["capacity_gib"] = json!(1);
         stores[2]["used_gib"] = json!(1);
     }
+    // A datastore cluster of a roomy and a rather full member, and a cluster whose hosts DRS chooses.
+    let dc = &mut w["vcenter"]["datacenters"][0];
+    let full = 60 + g.below(35);
+    let pod = json!([{"name": "pod a", "capacity_gib": 100, "used_gib": 60}, {"name": "pod b", "capacity_gib": 400, "used_gib": 4 * full}]);
+    if let (Some(l), Some(more)) = (dc["datastores"].as_array_mut(), pod.as_array()) {
+        l.extend(more.iter().cloned());
+    }
+    dc["datastore_clusters"] =
+        json!([{"name": "Pod 1", "sdrs": g.chance(75), "datastores": ["pod a", "pod b"]}]);
+    let b = json!({"name": "Cluster B", "drs": g.chance(60), "hosts": [{"name": "esx5.lab.example", "maintenance": g.chance(50)}, {"name": "esx6.lab.example", "older_cpu": g.chance(30)}]});
+    if let Some(l) = dc["clusters"].as_array_mut() {
+        l.push(b);
+    }
     w["pve"]["guests"] = json!([]);
     w
 }
@@ -141,8 +154,18 @@ pub fn relocate(g: &mut Gen) -> Case {
         a["destination_resourcepool"] =
             json!(g.weighted(&[(5, "test"), (5, "production"), (1, "nopool")]));
     }
-    if g.chance(12) {
-        a["destination_cluster"] = json!("Cluster A");
+    if g.chance(20) {
+        a["destination_cluster"] = json!(g.pick(&["Cluster A", "Cluster B"]));
+    }
+    if g.chance(25) {
+        a["destination_datastore_cluster"] = json!(g.weighted(&[(8, "Pod 1"), (1, "no pod")]));
+        // Both of a pair are refused; mostly only one is given.
+        if g.chance(90) {
+            a.as_object_mut().map(|o| o.remove("destination_datastore"));
+        }
+    }
+    if a["destination_cluster"].is_string() && g.chance(80) {
+        a.as_object_mut().map(|o| o.remove("destination_host"));
     }
     if g.chance(25) {
         let mut disks = vec![];

@@ -2,6 +2,7 @@
 
 mod check;
 mod place;
+mod pod;
 mod predict;
 mod table;
 
@@ -244,6 +245,30 @@ impl Relocate {
         .into())
     }
 
+    /// What the server says beforehand, where it can be asked: it knows more than we do (CPUs, licences, rules).
+    fn ask(&self, look: &Look<'_>, vm: &Value, spec: &Value, plan: &mut Plan) -> Result<(), Stop> {
+        let key = VcKey::RelocateCheck {
+            vm: text(vm, "moid").unwrap_or("").to_owned(),
+            spec: spec.to_string(),
+        };
+        let fact = look.aux(&key, "whether vCenter finds anything against it")?;
+        let Some(said) = fact.and_then(|f| f.known()) else {
+            return Ok(());
+        };
+        let texts = |k: &str| list(said, k).iter().filter_map(Value::as_str);
+        let errors: Vec<&str> = texts("errors").map(|e| e.trim_end_matches('.')).collect();
+        if !errors.is_empty() {
+            let why = format!(
+                "vCenter's check says: {}; mend that, or choose another place",
+                errors.join("; ")
+            );
+            return Err(self.target.refusal(why).into());
+        }
+        plan.warnings
+            .extend(texts("warnings").map(|w| format!("vCenter's check warns: {w}")));
+        Ok(())
+    }
+
     fn why(&self, goal: &Goal<'_>) -> String {
         let name = |v: &Value| text(v, "name").unwrap_or("").to_owned();
         let mut parts = vec![];
@@ -295,14 +320,12 @@ impl Think for Relocate {
             return Err(vt::wait_for(&self.target, vm, task, self.timeout_s, false, &after).into());
         }
         check::check(&self.target, look, vm, &goal, self.wanted.thin, &mut plan)?;
+        plan.warnings.extend(goal.notes.iter().cloned());
         self.throttle(look, vm)?;
-        let mut step = vt::step(
-            vm,
-            "RelocateVM_Task",
-            &[("spec", self.spec(&goal))],
-            self.why(&goal),
-        )
-        .effect(vt::put(&self.after(vm, &goal)));
+        let spec = self.spec(&goal);
+        self.ask(look, vm, &spec, &mut plan)?;
+        let mut step = vt::step(vm, "RelocateVM_Task", &[("spec", spec)], self.why(&goal))
+            .effect(vt::put(&self.after(vm, &goal)));
         if self.wait {
             step = step.wait(Await::Task {
                 timeout_s: self.timeout_s,

@@ -1,6 +1,7 @@
 //! Where everything shall lie: names of the task to objects of the server, and what differs from now.
 
 use super::Wanted;
+use super::pod::{self, Pod};
 use crate::look::{Look, Stop};
 use crate::vsphere_target::{Target, no_datacenter};
 use plan::{ErrorKind, Fact, Refusal};
@@ -33,6 +34,8 @@ pub struct Goal<'a> {
     pub drs: Option<&'a Value>,
     /// Another resource pool, or one that must be said.
     pub pool: Option<&'a Value>,
+    /// What the user should know of how it was chosen.
+    pub notes: Vec<String>,
 }
 
 impl Goal<'_> {
@@ -128,7 +131,7 @@ fn named<'a>(
 }
 
 /// A machine's data lies where its descriptor is, and with a snapshot also where the base is.
-fn lies_on(disk: &Value, store: &Value) -> bool {
+pub fn lies_on(disk: &Value, store: &Value) -> bool {
     let by_moid = text(disk, "datastore_moid").is_none_or(|m| Some(m) == text(store, "moid"));
     let base = text(disk, "snapshot_parent").and_then(DsPath::parse);
     by_moid
@@ -143,7 +146,8 @@ fn named_so(disk: &Value, name: &str) -> bool {
         && base.is_none_or(|p| same_name(&p.datastore, name))
 }
 
-fn can_take(store: &Value) -> bool {
+/// Whether anything may be put there now.
+pub fn can_take(store: &Value) -> bool {
     flag(store, "accessible") && text(store, "maintenance") == Some("normal")
 }
 
@@ -175,7 +179,7 @@ pub fn goal<'a>(w: &Wanted, t: &Target, look: &Look<'a>, vm: &'a Value) -> Resul
     let store_scope = scope
         .or_else(|| host.or(cluster).and_then(|v| text(v, "datacenter")))
         .or_else(|| text(vm, "datacenter.name"));
-    let mut goal = p.storage(store_scope)?;
+    let mut goal = p.storage(store_scope, host)?;
     p.place_compute(host, cluster, &mut goal)?;
     Ok(goal)
 }
@@ -256,7 +260,7 @@ impl<'a> Placer<'a, '_> {
         })
     }
 
-    fn storage(&self, scope: Option<&str>) -> Result<Goal<'a>, Stop> {
+    fn storage(&self, scope: Option<&str>, host: Option<&'a Value>) -> Result<Goal<'a>, Stop> {
         let disks = list(self.vm, "disks");
         // Which name each disk is given, by the disk's own item or else by the machine's.
         let mut own: Vec<Option<&str>> = vec![None; disks.len()];
@@ -289,6 +293,7 @@ impl<'a> Placer<'a, '_> {
             host: None,
             drs: None,
             pool: None,
+            notes: vec![],
         };
         let general = self.w.datastore.as_deref();
         // Datastore names are unique in a datacenter: where all names fit, nothing else must be read.
@@ -317,39 +322,17 @@ impl<'a> Placer<'a, '_> {
         if let Some(name) = &self.w.pod {
             let pods = all(self.look, self.t, VcKey::Pods, "datastore cluster")?;
             let pod = named(self.t, pods.iter(), "datastore cluster", name, scope)?;
-            let members: Vec<&str> = list(pod, "datastores")
-                .iter()
-                .filter_map(Value::as_str)
-                .map(moid)
-                .collect();
-            let inside = |s: &Value| text(s, "moid").is_some_and(|m| members.contains(&m));
-            let rest = stores
-                .iter()
-                .filter(|s| inside(s) && can_take(s))
-                .filter(|s| {
-                    text(self.vm, "host.moid").is_none_or(|h| {
-                        self.w.host.is_some() || self.w.cluster.is_some() || seen_by(s, h)
-                    })
-                })
-                .max_by(|a, b| {
-                    (int(a, "free"), text(b, "name")).cmp(&(int(b, "free"), text(a, "name")))
-                });
-            let home_in = home_store.is_some_and(inside);
-            goal.home = if home_in { home_store } else { rest };
-            goal.home_moves = !home_in;
-            for g in &mut goal.disks {
-                let now = stores.iter().find(|s| lies_on(g.disk, s));
-                g.to = now.filter(|s| inside(s)).or(rest);
-            }
-            let homeless = goal.home.is_none()
-                || goal
-                    .disks
-                    .iter()
-                    .zip(&own)
-                    .any(|(g, o)| o.is_none() && g.to.is_none());
-            if homeless {
-                return Err(self.t.refusal(format!("datastore cluster {name} has no datastore that is accessible, out of maintenance and seen by the host; look at its members")).into());
-            }
+            // A disk with an item of its own goes where that says.
+            let fixed = own.iter().map(|o| o.map(&store).transpose());
+            let fixed: Vec<Option<&Value>> = fixed.collect::<Result<_, _>>()?;
+            let p = Pod {
+                pod,
+                stores,
+                fixed,
+                home: home_store,
+                host,
+            };
+            pod::place(self.t, self.look, self.vm, &p, &mut goal)?;
         }
         for (g, o) in goal.disks.iter_mut().zip(&own) {
             match (o, general) {

@@ -26,7 +26,7 @@ const OWN: &[Opt] = &[
     Opt::str("destination_host", "Name of the host that the VM shall run on.").alias(&["destination"]),
     Opt::str("destination_cluster", "Name of the cluster that the VM shall run in. DRS chooses the host; without DRS it is the first by name that sees all datastores."),
     Opt::str("destination_datastore", "Name of the datastore that the VM's own files and all disks not named by O(disks) shall lie on.").alias(&["datastore"]),
-    Opt::str("destination_datastore_cluster", "Name of the datastore cluster in which the VM's files and disks shall lie. What lies in it stays; the rest goes to its usable datastore with the most free space."),
+    Opt::str("destination_datastore_cluster", "Name of the datastore cluster in which the VM's files and disks shall lie. What lies in it stays; the rest goes where Storage DRS recommends, or, where that is off or may not be asked, to the usable datastore with the most free space."),
     Opt::str("destination_datacenter", "Name of the datacenter in which the destination's names are looked for. If not given, it is that of the destination's host or cluster, else the VM's."),
     Opt::str("destination_resourcepool", "Name of the resource pool, looked for in the destination's cluster or host. If not given, the VM keeps its own, or gets the root pool when it goes to another cluster.").alias(&["resource_pool"]),
     Opt::dicts("disks", "Datastores of single disks.", DISK),

@@ -17,6 +17,10 @@ pub struct Site {
     pub ledger: MemoryLedger,
     /// What the next send ends with.
     pub fail: Option<Failure>,
+    /// What the server says of any relocation beforehand; without it the server cannot be asked.
+    pub check: Option<Fact>,
+    /// What Storage DRS says of any placement.
+    pub placement: Option<Fact>,
 }
 
 struct Live<'a>(&'a mut Site);
@@ -26,6 +30,14 @@ impl World for Live<'_> {
         self.0.read.push(key.clone());
         match self.0.facts.get(key) {
             Some(f) => Ok(f.clone()),
+            None if matches!(VcKey::parse(key), Some(VcKey::RelocateCheck { .. })) => {
+                Ok(self.0.check.clone().unwrap_or(Fact::Absent))
+            }
+            None if matches!(VcKey::parse(key), Some(VcKey::Placement { .. }))
+                && self.0.placement.is_some() =>
+            {
+                Ok(self.0.placement.clone().unwrap_or(Fact::Absent))
+            }
             None => panic!("the planner asked for {key}, which this test did not give"),
         }
     }

@@ -242,6 +242,9 @@ fn compute(
         let hid = st.id_of(&m, "host");
         host(st, &hid, &hname, me.clone(), about, &m);
         hosts.push(mo("HostSystem", &hid));
+        if m["older_cpu"] == true {
+            st.older_cpu.push(hid.clone());
+        }
         ids.root_pool.insert(hid.clone(), root.clone());
         ids.hosts.push((hname, hid));
     }
@@ -415,6 +418,9 @@ fn datacenter(st: &mut State, state_dir: &Path, about: &Value, w: &Value) -> Res
     }
     for d in list(w, "datastores") {
         datastore(st, &mut ids, &storef, state_dir, d)?;
+    }
+    for p in list(w, "datastore_clusters") {
+        super::pods::add(st, &ids, &storef, p)?;
     }
     for n in list(w, "standard_portgroups") {
         super::net::standard(st, &ids, n)?;

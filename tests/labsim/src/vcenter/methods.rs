@@ -136,7 +136,8 @@ impl Call<'_> {
         session.calls += 1;
         let (user, denied) = (
             session.user.clone(),
-            session.read_only || session.deny.iter().any(|d| d == self.method),
+            session.read_only && kind(self.method) == Kind::Write
+                || session.deny.iter().any(|d| d == self.method),
         );
         let o = st
             .objs
@@ -154,7 +155,7 @@ impl Call<'_> {
             }
             None => return Err(Fault::not_found(self.ty, self.id)),
         };
-        if kind(self.method) == Kind::Write && denied {
+        if denied {
             return Err(Fault::no_permission(
                 mo(&ty, self.id),
                 privilege(self.method),
@@ -498,6 +499,10 @@ impl Call<'_> {
             }
             ("ScheduledTaskManager" | "ScheduledTask", _) => self.schedule(st),
             ("SearchIndex", m) => self.search(st, m),
+            ("StorageResourceManager", "RecommendDatastores") => {
+                let found = super::pods::recommend(st, &a["storageSpec"])?;
+                Ok(Reply::One("StoragePlacementResult", found))
+            }
             ("VirtualMachineProvisioningChecker", "CheckRelocate_Task") => {
                 let id = mo_id(&a["vm"]).unwrap_or("");
                 let vm = st

@@ -12,6 +12,7 @@ mod methods;
 mod model;
 mod net;
 mod paging;
+mod pods;
 mod power;
 mod relocate;
 mod render;

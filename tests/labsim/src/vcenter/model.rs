@@ -308,6 +308,8 @@ pub struct State {
     pub cfg: Config,
     /// The next task of that method fails once it has come that far (per cent).
     pub task_faults: Vec<(String, i64)>,
+    /// Hosts whose CPUs lack what running machines of the others use.
+    pub older_cpu: Vec<String>,
 }
 
 /// Settings of the world, with their defaults.

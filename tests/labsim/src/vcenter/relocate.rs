@@ -46,8 +46,12 @@ pub fn target(st: &State, vm: &Vm, spec: &Value) -> Result<Target, Fault> {
         }
     }
     let ds = known(&spec["datastore"])?;
-    let host = known(&spec["host"])?.unwrap_or_else(|| vm.host.clone());
+    let named = known(&spec["host"])?;
     let pool = known(&spec["pool"])?.unwrap_or_else(|| vm.pool.clone());
+    let host = match named {
+        Some(h) => h,
+        None => host_of_pool(st, vm, &pool)?,
+    };
     let home = ds.clone().unwrap_or_else(|| vm.ds.clone());
     let mut t = Target {
         home,
@@ -83,6 +87,49 @@ pub fn target(st: &State, vm: &Vm, spec: &Value) -> Result<Target, Fault> {
         _ => {}
     }
     Ok(t)
+}
+
+/// The host where none is named: the present one, or one that DRS chooses in the pool's cluster.
+/// Source: vSphere Web Services API, VirtualMachineRelocateSpec.host.
+fn host_of_pool(st: &State, vm: &Vm, pool: &str) -> Result<String, Fault> {
+    let up = |id: &str, prop: &str| {
+        let v = st.objs.get(id).and_then(|o| o.props.get(prop));
+        v.and_then(mo_id).map(String::from)
+    };
+    let owner = up(pool, "owner");
+    let Some(owner) = owner.filter(|o| Some(o) != up(&vm.host, "parent").as_ref()) else {
+        return Ok(vm.host.clone());
+    };
+    let drs = st
+        .objs
+        .get(&owner)
+        .and_then(|o| o.props.get("configuration"));
+    let mut hosts = st.refs(&owner, "host");
+    hosts.sort();
+    if hosts.len() > 1 && drs.is_none_or(|d| d["drsConfig"]["enabled"] != true) {
+        return Err(Fault::invalid_argument("spec.host"));
+    }
+    let usable = hosts.into_iter().find(|h| {
+        let run = st.objs.get(h).and_then(|o| o.props.get("runtime"));
+        run.is_some_and(|r| r["connectionState"] == "connected" && r["inMaintenanceMode"] != true)
+    });
+    usable.ok_or_else(|| Fault::invalid_argument("spec.pool"))
+}
+
+/// Where each disk goes.
+pub fn places(t: &Target) -> impl Iterator<Item = (i64, &str)> {
+    t.disks.iter().map(|(k, ds)| (*k, ds.as_str()))
+}
+
+/// The bytes that come to a datastore.
+pub fn bytes_to(vm: &Vm, t: &Target, store: &str) -> u64 {
+    vm.disks
+        .iter()
+        .filter(|d| {
+            d.rdm.is_none() && d.ds != store && t.disks.get(&d.key).is_some_and(|s| s == store)
+        })
+        .map(|d| d.bytes)
+        .sum()
 }
 
 fn not_supported(msg: &str) -> Fault {
@@ -126,6 +173,14 @@ pub fn check(st: &State, vm: &Vm, t: &Target) -> (Vec<Fault>, Vec<Fault>) {
         .filter(|d| t.disks.get(&d.key) != Some(&d.ds))
         .collect();
     let on = vm.power == "poweredOn";
+    if on && t.host != vm.host && st.older_cpu.contains(&t.host) && !st.older_cpu.contains(&vm.host)
+    {
+        errors.push(Fault::new(
+            "FeatureRequirementsNotMet",
+            "The target host does not support the virtual machine's current hardware requirements.",
+            json!({}),
+        ));
+    }
     let mut need: BTreeMap<&str, u64> = BTreeMap::new();
     for d in &moved {
         let to = t.disks.get(&d.key).map(String::as_str).unwrap_or("");

@@ -488,4 +488,5 @@ pub fn relink(st: &mut State) {
             set_path(&mut o.props, "info.freeSpace", &json!(free));
         }
     }
+    super::pods::refresh(st);
 }

@@ -51,6 +51,11 @@ const MORE_PROPS: &[(&str, &str, &str)] = &[
 const MORE_FAULTS: &[(&str, &str)] = &[
     ("ToolsInstallationInProgress", "MigrationFault"),
     ("IndependentDiskVMotionNotSupported", "MigrationFault"),
+    ("InsufficientStorageSpace", "InsufficientResourcesFault"),
+    (
+        "FeatureRequirementsNotMet",
+        "VirtualHardwareCompatibilityIssue",
+    ),
 ];
 
 /// Name, type, whether it may be left out.
