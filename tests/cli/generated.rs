@@ -336,6 +336,16 @@ fn pve_vnet() {
 }
 
 #[test]
+fn pve_acl() {
+    hold("pve_acl", 300, generate::access::acl);
+}
+
+#[test]
+fn pve_pool_member() {
+    hold("pve_pool_member", 300, generate::access::pool);
+}
+
+#[test]
 fn vsphere_relocate() {
     hold("vsphere_relocate", 200, generate::vsphere::relocate);
 }

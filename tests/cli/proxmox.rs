@@ -3,6 +3,7 @@
 
 mod support;
 
+mod access;
 mod bugs;
 mod connection;
 mod found;

@@ -5,12 +5,15 @@
 
 pub mod common;
 pub mod look;
+mod pve_acl;
 pub mod pve_common;
 mod pve_disk_import;
 pub mod pve_drives;
 pub mod pve_foresee;
 mod pve_nic;
+mod pve_pool_member;
 pub mod pve_sdn;
+mod pve_user_info;
 mod pve_vm_info;
 mod pve_vm_shell;
 mod pve_vnet;
@@ -58,8 +61,11 @@ pub fn registry() -> &'static [&'static Def] {
 }
 
 const REGISTRY: &[&Def] = &[
+    &pve_acl::DEF,
     &pve_disk_import::DEF,
     &pve_nic::DEF,
+    &pve_pool_member::DEF,
+    &pve_user_info::DEF,
     &pve_vm_info::DEF,
     &pve_vm_shell::DEF,
     &pve_vnet::DEF,

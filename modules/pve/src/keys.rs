@@ -86,6 +86,24 @@ pub enum PveKey {
     HaResources,
     /// Pools: `[{poolid}]`.
     Pools,
+    /// One pool: `{poolid, comment?, vms: [vmid], storages: [id]}`; containers are among the vms.
+    Pool(String),
+    /// Whether a pool has that member, `vm/100` or `storage/local`: a bool. What is planned is kept per member, so that tasks about
+    /// several members of one pool do not undo each other in the ledger.
+    PoolMember(String, String),
+    /// All entries of the access control list that the caller may see: `[{path, type: user|group|token, ugid, roleid, propagate: 0|1}]`.
+    Acl,
+    /// Those of one path, the same without `path`; `Unreadable` where the caller may not see them.
+    AclPath(String),
+    /// One role: `{privs: [name]}`.
+    Role(String),
+    /// One user: `{userid, enable: bool, expire?, firstname?, lastname?, email?, comment?, groups: [id], tokens: [{tokenid, privsep: bool,
+    /// expire?, comment?}]}`; keys of a second factor are left out.
+    User(String),
+    /// All users that the caller may see, each as [`PveKey::User`] and with `realm-type?`.
+    Users,
+    /// One group: `{groupid, members: [userid]}`.
+    Group(String),
     /// Replication jobs of a guest: `[{id}]`.
     Replication(u32),
     /// Network interfaces that the guest agent reports, as the server gives them; `Unreadable` when there is no agent.
@@ -146,6 +164,14 @@ impl PveKey {
             PveKey::Task(upid) => p(&["task", upid]),
             PveKey::HaResources => p(&["ha-resources"]),
             PveKey::Pools => p(&["pools"]),
+            PveKey::Pool(id) => p(&["pool", id]),
+            PveKey::PoolMember(id, m) => p(&["pool-member", id, m]),
+            PveKey::Acl => p(&["acl"]),
+            PveKey::AclPath(path) => p(&["acl-path", path]),
+            PveKey::Role(r) => p(&["role", r]),
+            PveKey::User(u) => p(&["user", u]),
+            PveKey::Users => p(&["users"]),
+            PveKey::Group(g) => p(&["group", g]),
             PveKey::Replication(v) => p(&["replication", &n(v)]),
             PveKey::AgentInterfaces(v) => p(&["agent-interfaces", &n(v)]),
             PveKey::Snapshots(v) => p(&["snapshots", &n(v)]),
@@ -199,6 +225,14 @@ impl PveKey {
             "task" => PveKey::Task(s(2)?),
             "ha-resources" => PveKey::HaResources,
             "pools" => PveKey::Pools,
+            "pool" => PveKey::Pool(s(2)?),
+            "pool-member" => PveKey::PoolMember(s(2)?, s(3)?),
+            "acl" => PveKey::Acl,
+            "acl-path" => PveKey::AclPath(s(2)?),
+            "role" => PveKey::Role(s(2)?),
+            "user" => PveKey::User(s(2)?),
+            "users" => PveKey::Users,
+            "group" => PveKey::Group(s(2)?),
             "replication" => PveKey::Replication(v(2)?),
             "agent-interfaces" => PveKey::AgentInterfaces(v(2)?),
             "snapshots" => PveKey::Snapshots(v(2)?),
@@ -234,6 +268,9 @@ mod tests {
                 volid: "nfs:100/disk0.vmdk".into(),
             },
             PveKey::Task("UPID:pve1:0001:00:00:qmcreate:100:root@pam!t:".into()),
+            PveKey::PoolMember("a/b".into(), "vm/100".into()),
+            PveKey::AclPath("/vms/100".into()),
+            PveKey::User("anna@pve".into()),
         ] {
             assert_eq!(PveKey::parse(&k.key()), Some(k));
         }

@@ -465,7 +465,11 @@ pub fn needs(
         ("DELETE", ["nodes", _, "storage", storage, "content", ..]) => {
             c.on_storage(storage, &["Datastore.Allocate"])
         }
-        ("PUT", ["pools", pool]) => {
+        ("PUT", ["pools", rest @ ..]) => {
+            let pool = match rest {
+                [] => get("poolid").unwrap_or_default(),
+                name => name.join("/"),
+            };
             c.add(format!("/pool/{pool}"), &["Pool.Allocate"]);
             for vmid in list(params, "vms") {
                 c.add(
@@ -515,19 +519,23 @@ fn sdn(c: &mut Collector, method: &str, rest: &[&str], zone: Option<String>) {
     c.add(path, allocate);
 }
 
-fn acl(c: &mut Collector, path: &str) {
-    // Whoever allocates here may hand out what he has himself; which roles that covers the server decides.
-    let own = match path
+/// Any of these lets one change the access control list of that path (source: pve-access-control, RPCEnvironment.pm,
+/// `check_perm_modify`); with another than Permissions.Modify one may hand out only what one has oneself.
+pub fn modifies(path: &str) -> &'static [&'static str] {
+    match path
         .trim_matches('/')
         .split('/')
         .collect::<Vec<_>>()
         .as_slice()
     {
-        ["vms", _] => Some("VM.Allocate"),
-        ["storage", _] => Some("Datastore.Allocate"),
-        ["pool", ..] => Some("Pool.Allocate"),
-        _ => None,
-    };
-    let all: Vec<&'static str> = std::iter::once("Permissions.Modify").chain(own).collect();
-    c.add(path.to_string(), &all);
+        ["vms", _] => &["Permissions.Modify", "VM.Allocate"],
+        ["storage", _] => &["Permissions.Modify", "Datastore.Allocate"],
+        ["pool", _, ..] => &["Permissions.Modify", "Pool.Allocate"],
+        _ => &["Permissions.Modify"],
+    }
+}
+
+fn acl(c: &mut Collector, path: &str) {
+    // Which roles one may hand out without Permissions.Modify is the planner's to look at.
+    c.add(path.to_string(), modifies(path));
 }

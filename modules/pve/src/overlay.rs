@@ -17,7 +17,10 @@ pub fn overlay(key: &Key, fact: Fact, ledger: &dyn Ledger) -> Fact {
         return fact;
     };
     match k {
-        PveKey::Guests => edit_list(fact, |list| guests(list, ledger)),
+        PveKey::Guests => edit_list(fact, |list| {
+            guests(list, ledger);
+            pools_of_guests(list, ledger);
+        }),
         PveKey::NodeGuests(_) => edit_list(fact, |list| node_guests(list, ledger)),
         PveKey::NextId => match fact {
             Fact::Known(v) => Fact::Known(next_id(&v, ledger)),
@@ -60,6 +63,15 @@ pub fn overlay(key: &Key, fact: Fact, ledger: &dyn Ledger) -> Fact {
             Fact::Known(v) => Fact::Known(v),
             other => planned_volume(ledger, &volid).unwrap_or(other),
         },
+        PveKey::Pool(id) => match fact {
+            Fact::Known(v) => Fact::Known(pool(v, &id, ledger)),
+            other => other,
+        },
+        PveKey::PoolMember(id, member) => match planned_membership(ledger, &id, &member) {
+            Some(is) if fact.known().is_some() => Fact::Known(json!(is)),
+            _ => fact,
+        },
+        PveKey::Acl => edit_list(fact, |list| acl(list, ledger)),
         PveKey::Bridges(_) => edit_list(fact, |list| bridges(list, ledger)),
         PveKey::SdnVnets => edit_entries(fact, "vnet", "sdn-vnet", ledger),
         PveKey::SdnZones => edit_entries(fact, "zone", "sdn-zone", ledger),
@@ -146,6 +158,99 @@ fn guests(list: &mut Vec<Value>, ledger: &dyn Ledger) {
         match at {
             Some(i) => list[i] = entry,
             None => list.push(entry),
+        }
+    }
+}
+
+/// What is planned of a member by itself, or follows from what is planned of the guest.
+fn planned_membership(ledger: &dyn Ledger, pool: &str, member: &str) -> Option<bool> {
+    let guest = member
+        .strip_prefix("vm/")
+        .and_then(|v| planned_guest(ledger, v.parse().ok()?));
+    if guest.as_ref().is_some_and(Fact::is_absent) {
+        return Some(false);
+    }
+    let key = PveKey::PoolMember(pool.to_owned(), member.to_owned());
+    if let Some(Fact::Known(Value::Bool(b))) = ledger.get(&key.key()) {
+        return Some(b);
+    }
+    let joins = guest.as_ref().and_then(Fact::known)?.get("pool")?;
+    (joins == pool).then_some(true)
+}
+
+fn pool(mut pool: Value, id: &str, ledger: &dyn Ledger) -> Value {
+    let mut touched: BTreeSet<String> = ledger
+        .starting_with(&prefix("pool-member"))
+        .into_iter()
+        .filter_map(|(k, _)| match PveKey::parse(&k) {
+            Some(PveKey::PoolMember(p, m)) if p == id => Some(m),
+            _ => None,
+        })
+        .collect();
+    touched.extend(
+        planned_guests(ledger)
+            .iter()
+            .map(|(v, _)| format!("vm/{v}")),
+    );
+    for member in touched {
+        let Some(is) = planned_membership(ledger, id, &member) else {
+            continue;
+        };
+        let (list, value) = match member.split_once('/') {
+            Some(("vm", v)) => ("vms", v.parse::<u32>().map_or(Value::Null, Value::from)),
+            Some((_, s)) => ("storages", json!(s)),
+            None => continue,
+        };
+        if let Some(list) = pool[list].as_array_mut() {
+            list.retain(|m| *m != value);
+            if is {
+                list.push(value);
+            }
+        }
+    }
+    for list in ["vms", "storages"] {
+        if let Some(l) = pool[list].as_array_mut() {
+            l.sort_by(|a, b| {
+                a.as_u64()
+                    .cmp(&b.as_u64())
+                    .then_with(|| a.as_str().cmp(&b.as_str()))
+            });
+        }
+    }
+    pool
+}
+
+/// The pool that the list of guests names, after what is planned of memberships.
+fn pools_of_guests(list: &mut [Value], ledger: &dyn Ledger) {
+    for (key, fact) in ledger.starting_with(&prefix("pool-member")) {
+        let Some(PveKey::PoolMember(pool, member)) = PveKey::parse(&key) else {
+            continue;
+        };
+        let id = member.strip_prefix("vm/").and_then(|v| v.parse().ok());
+        let Some(entry) = id.and_then(|id: u32| list.iter_mut().find(|g| is_entry(id)(g))) else {
+            continue;
+        };
+        let is = fact.known() == Some(&json!(true));
+        if is {
+            entry["pool"] = json!(pool);
+        } else if entry["pool"] == json!(pool)
+            && let Some(o) = entry.as_object_mut()
+        {
+            o.remove("pool");
+        }
+    }
+}
+
+fn acl(list: &mut Vec<Value>, ledger: &dyn Ledger) {
+    for (key, fact) in ledger.starting_with(&prefix("acl-path")) {
+        let Some(PveKey::AclPath(path)) = PveKey::parse(&key) else {
+            continue;
+        };
+        list.retain(|e| e["path"] != json!(path));
+        for e in fact.known().and_then(Value::as_array).into_iter().flatten() {
+            let mut e = e.clone();
+            e["path"] = json!(path);
+            list.push(e);
         }
     }
 }
@@ -416,6 +521,73 @@ mod tests {
         assert_eq!(
             status,
             json!({"pve1": [{"zone": "z1", "status": "available"}], "pve2": []})
+        );
+    }
+
+    #[test]
+    fn planned_members_and_entries_are_in_their_lists() {
+        let mut l = ledger();
+        let member = |p: &str, m: &str| PveKey::PoolMember(p.into(), m.into()).key();
+        l.put(&member("old", "vm/101"), &Fact::Known(json!(false)));
+        l.put(&member("new", "vm/101"), &Fact::Known(json!(true)));
+        l.put(&member("new", "storage/nfs"), &Fact::Known(json!(true)));
+        // Planned to be in it, and then to be gone.
+        l.put(&member("new", "vm/102"), &Fact::Known(json!(true)));
+        l.put(
+            &PveKey::Guest(103).key(),
+            &Fact::Known(
+                json!({"vmid": 103, "node": "pve1", "type": "qemu", "config": {}, "pool": "new"}),
+            ),
+        );
+        l.put(
+            &PveKey::AclPath("/vms/101".into()).key(),
+            &Fact::Known(json!([{"type": "user", "ugid": "a@pve", "roleid": "R", "propagate": 1}])),
+        );
+        let seen = |key: PveKey, real: Value| {
+            overlay(&key.key(), Fact::Known(real), &l)
+                .known()
+                .cloned()
+                .expect("known")
+        };
+        assert_eq!(
+            seen(
+                PveKey::Pool("new".into()),
+                json!({"poolid": "new", "vms": [99], "storages": []})
+            ),
+            json!({"poolid": "new", "vms": [99, 101, 103], "storages": ["nfs"]})
+        );
+        assert_eq!(
+            seen(
+                PveKey::Pool("old".into()),
+                json!({"poolid": "old", "vms": [101, 102], "storages": []})
+            ),
+            json!({"poolid": "old", "vms": [], "storages": []})
+        );
+        assert_eq!(
+            seen(
+                PveKey::PoolMember("new".into(), "vm/103".into()),
+                json!(false)
+            ),
+            json!(true)
+        );
+        assert_eq!(
+            seen(
+                PveKey::PoolMember("old".into(), "vm/102".into()),
+                json!(true)
+            ),
+            json!(false)
+        );
+        let guests = seen(
+            PveKey::Guests,
+            json!([{"vmid": 101, "type": "qemu", "node": "pve1", "pool": "old"}]),
+        );
+        assert_eq!(guests[0]["pool"], "new");
+        assert_eq!(
+            seen(
+                PveKey::Acl,
+                json!([{"path": "/vms/101", "type": "user", "ugid": "b@pve", "roleid": "R", "propagate": 1}])
+            ),
+            json!([{"type": "user", "ugid": "a@pve", "roleid": "R", "propagate": 1, "path": "/vms/101"}])
         );
     }
 

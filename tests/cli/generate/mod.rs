@@ -1,5 +1,6 @@
 //! Generated cases: a world, what happens before, and what a task asks for; all of it follows from one number.
 
+pub mod access;
 pub mod disk;
 pub mod nic;
 pub mod sdn;

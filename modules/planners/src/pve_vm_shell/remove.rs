@@ -5,7 +5,7 @@ use crate::look::{Look, Stop};
 use crate::pve_common::{self as common, text};
 use plan::{Await, Effect, Fact, Plan, Refusal, Request, Step};
 use pve::keys::PveKey;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 impl Shell {
     /// Stops (with `force`) and removes it; all that the server would refuse is refused before anything is stopped.
@@ -68,6 +68,11 @@ impl Shell {
                 })
                 .effect(Effect::Gone(PveKey::Guest(vmid).key()))
                 .effect(Effect::Gone(PveKey::GuestStatus(vmid).key()))
+                // The server drops its entries, and with it those of its pool (source: pve-access-control, `remove_vm_access`).
+                .effect(Effect::Put(
+                    PveKey::AclPath(format!("/vms/{vmid}")).key(),
+                    json!([]),
+                ))
                 .destructive(),
         );
         self.finish(look, &guest, steps)

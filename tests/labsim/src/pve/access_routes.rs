@@ -1,5 +1,6 @@
 //! `/access/...`: signing in, permissions, ACL, roles, users, tokens.
 use super::access::{Acl, Auth, Token, User};
+use super::propstr::matches_pattern;
 use super::roles::{BUILTIN_ROLES, PRIVS, builtin};
 use super::{Call, Lab, PveError, Router, formats};
 use serde_json::{Map, Value, json};
@@ -17,6 +18,8 @@ pub fn register(r: &mut Router) {
     r.add("PUT", "/access/roles/{roleid}", post_role);
     r.add("GET", "/access/roles/{roleid}", get_role);
     r.add("DELETE", "/access/roles/{roleid}", delete_role);
+    r.add("GET", "/access/groups", get_groups);
+    r.add("GET", "/access/groups/{groupid}", get_group);
     r.add("GET", "/access/users", get_users);
     r.add("POST", "/access/users", post_user);
     r.add("GET", "/access/users/{userid}", get_user);
@@ -159,14 +162,62 @@ fn get_acl(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
         .access
         .acl
         .iter()
-        .filter(|a| audit || st.may(&call.auth, &a.path, &["Permissions.Modify"]))
+        .filter(|a| audit || st.may_any(&call.auth, &a.path, &perm_modify(&a.path)))
         .map(|a| json!({"path": a.path, "type": a.kind, "ugid": a.ugid, "roleid": a.role, "propagate": u8::from(a.propagate)}))
         .collect())
 }
 
+/// Any of these lets one change the permissions of a path (pve-access-control, `check_perm_modify`).
+fn perm_modify(path: &str) -> Vec<&'static str> {
+    let mut privs = vec!["Permissions.Modify"];
+    for (below, own) in [
+        ("/storage/", "Datastore.Allocate"),
+        ("/vms/", "VM.Allocate"),
+        ("/pool/", "Pool.Allocate"),
+    ] {
+        if path.starts_with(below) {
+            privs.push(own);
+        }
+    }
+    privs
+}
+
+/// As it is stored: single slashes, none at the end. None: it has no slash at its start or odd characters.
+fn normalize_path(path: &str) -> Option<String> {
+    let ok = path.starts_with('/')
+        && path
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
+    let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
+    ok.then(|| format!("/{}", parts.join("/")))
+}
+
+/// What an entry may be added for (pve-access-control, `check_path`).
+fn check_path(path: &str) -> bool {
+    const ONE: &str = r"[A-Za-z0-9.\-_]+";
+    let patterns = [
+        "/".to_string(),
+        "/access".into(),
+        format!("/access/(groups|realm)(/{ONE})?"),
+        format!("/(nodes|storage)(/{ONE})?"),
+        format!("/pool(/{ONE}){{0,3}}"),
+        format!("/sdn(/(controllers|dns|ipams|fabrics)(/{ONE})?)?"),
+        format!("/sdn/zones(/{ONE}){{0,2}}"),
+        format!("/sdn/zones/{ONE}/{ONE}/[1-9][0-9]{{0,3}}"),
+        "/vms(/[1-9][0-9]{2,})?".into(),
+        format!("/mapping(/{ONE}){{0,2}}"),
+    ];
+    patterns.iter().any(|p| matches_pattern(p, path))
+}
+
 fn put_acl(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
     let mut st = lab.st();
-    let path = call.arg("path");
+    let given = call.arg("path");
+    let bad_path = || PveError::param("path", format!("invalid ACL path '{given}'"));
+    let path = normalize_path(&given).ok_or_else(bad_path)?;
+    if !call.flag("delete") && !check_path(&path) {
+        return Err(bad_path());
+    }
     let who: Vec<(&str, String)> = [("user", "users"), ("token", "tokens"), ("group", "groups")]
         .iter()
         .flat_map(|(kind, param)| {
@@ -196,12 +247,13 @@ fn put_acl(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
             .role(&role)
             .ok_or_else(|| wrong(PveError::die(format!("role '{role}' does not exist"))))?;
         let have = st.perms(&call.auth, &path);
+        let verb = if call.flag("delete") { "remove" } else { "add" };
         if !have.contains_key("Permissions.Modify") {
             if privs.iter().any(|p| !have.contains_key(p)) {
                 return Err(wrong(PveError::param(
                     "role",
                     format!(
-                        "Cannot add role '{role}' - requires 'Permissions.Modify' or superset of privileges."
+                        "Cannot {verb} role '{role}' - requires 'Permissions.Modify' or superset of privileges."
                     ),
                 )));
             }
@@ -209,7 +261,7 @@ fn put_acl(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
                 return Err(wrong(PveError::param(
                     "role",
                     format!(
-                        "Cannot add role '{role}' with propagation - requires 'Permissions.Modify' or propagated superset of privileges."
+                        "Cannot {verb} role '{role}' with propagation - requires 'Permissions.Modify' or propagated superset of privileges."
                     ),
                 )));
             }
@@ -227,7 +279,7 @@ fn put_acl(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
                     }),
                 _ => st.access.users.contains_key(id),
             };
-            if !known && !call.flag("delete") {
+            if !known {
                 return Err(wrong(PveError::die(format!(
                     "{kind} '{id}' does not exist"
                 ))));
@@ -326,6 +378,35 @@ fn delete_role(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
     }
 }
 
+fn members(st: &super::State, group: &str) -> Vec<String> {
+    let users = st.access.users.iter();
+    users
+        .filter(|(_, u)| u.groups.contains(group))
+        .map(|(id, _)| id.clone())
+        .collect()
+}
+
+fn get_groups(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
+    let st = lab.st();
+    let privs = ["User.Modify", "Sys.Audit", "Group.Allocate"];
+    Ok(st
+        .access
+        .groups
+        .iter()
+        .filter(|g| st.may_any(&call.auth, &format!("/access/groups/{g}"), &privs))
+        .map(|g| json!({"groupid": g, "users": members(&st, g).join(",")}))
+        .collect())
+}
+
+fn get_group(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
+    let st = lab.st();
+    let group = call.arg("groupid");
+    if !st.access.groups.contains(&group) {
+        return Err(PveError::die(format!("group '{group}' does not exist")));
+    }
+    Ok(json!({"members": members(&st, &group)}))
+}
+
 fn show_user(id: &str, u: &User) -> Value {
     let mut v = json!({"userid": id, "enable": u8::from(u.enable), "expire": u.expire, "realm-type": id.rsplit('@').next()});
     if let Some(c) = &u.comment {
@@ -342,7 +423,21 @@ fn get_users(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
         .users
         .iter()
         .filter(|(id, _)| all || **id == call.auth.authid())
-        .map(|(id, u)| show_user(id, u))
+        .map(|(id, u)| {
+            let mut v = show_user(id, u);
+            if call.flag("full") {
+                let groups: Vec<&String> = u.groups.iter().collect();
+                v["groups"] = json!(
+                    groups
+                        .iter()
+                        .map(|g| g.as_str())
+                        .collect::<Vec<_>>()
+                        .join(",")
+                );
+                v["tokens"] = u.tokens.iter().map(|(n, t)| show_token(n, t)).collect();
+            }
+            v
+        })
         .collect())
 }
 
@@ -354,10 +449,25 @@ fn get_user(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {
     let st = lab.st();
     let id = call.arg("userid");
     let user = st.access.users.get(&id).ok_or_else(|| no_user(&id))?;
-    Ok(
-        json!({"enable": u8::from(user.enable), "expire": user.expire, "groups": user.groups,
-        "tokens": user.tokens.iter().map(|(n, t)| (n.clone(), json!({"privsep": u8::from(t.privsep), "expire": t.expire}))).collect::<Map<_, _>>()}),
-    )
+    let mut v = show_user(&id, user);
+    if let Some(o) = v.as_object_mut() {
+        o.remove("userid");
+        o.remove("realm-type");
+        o.insert("groups".into(), json!(user.groups));
+        let tokens: Map<String, Value> = user
+            .tokens
+            .iter()
+            .map(|(n, t)| {
+                let mut t = show_token(n, t);
+                if let Some(o) = t.as_object_mut() {
+                    o.remove("tokenid");
+                }
+                (n.clone(), t)
+            })
+            .collect();
+        o.insert("tokens".into(), Value::Object(tokens));
+    }
+    Ok(v)
 }
 
 fn post_user(lab: &Arc<Lab>, call: &Call) -> Result<Value, PveError> {

@@ -315,7 +315,7 @@ fn members(st: &State, call: &Call, pool: &Pool) -> Value {
 }
 
 fn no_pool(id: &str) -> PveError {
-    PveError::die(format!("no such pool '{id}'"))
+    PveError::die(format!("pool '{id}' does not exist"))
 }
 
 fn pool_view(st: &State, call: &Call, id: &str, pool: &Pool) -> Value {
@@ -438,10 +438,17 @@ fn update_members(st: &mut State, call: &Call, id: &str) -> Result<(), PveError>
             &["Permissions.Modify", "Datastore.Allocate"],
         )?;
         if let Some(p) = next.get_mut(id) {
-            if remove {
-                p.storages.remove(&s)
-            } else {
-                p.storages.insert(s)
+            match (remove, p.storages.contains(&s)) {
+                (true, false) => {
+                    return Err(PveError::die(format!("Storage '{s}' is not a pool member")));
+                }
+                (false, true) => {
+                    return Err(PveError::die(format!(
+                        "Storage '{s}' is already a pool member"
+                    )));
+                }
+                (true, true) => p.storages.remove(&s),
+                (false, false) => p.storages.insert(s),
             };
         }
     }

@@ -482,6 +482,11 @@ fn rule(st: &State, call: &Call, check: &Value) -> Result<(), PveError> {
         "userid-group" => {
             let privs = words(&check[1]);
             let privs: Vec<&str> = privs.iter().map(String::as_str).collect();
+            // Whoever asks is told that there is no such user, but for a user to be made (pve-access-control, RPCEnvironment.pm).
+            let userid = call.arg("userid");
+            if check[3] != "create" && !st.access.users.contains_key(&userid) {
+                return Err(PveError::die(format!("no such user ('{userid}')")));
+            }
             st.check_any(&call.auth, "/access/groups", &privs)
                 .map_err(|_| PveError::denied(""))
         }
