@@ -263,14 +263,8 @@ fn a_check_run_knows_entries_that_it_planned() {
         d["members"],
         json!([{"vm": "101"}, {"vm": "300"}, {"storage": "nfs"}])
     );
-    assert!(
-        run(
-            "pve_pool_member",
-            json!({"poolid": "testpool", "members": [], "exclusive": true})
-        )
-        .changed()
-            == false
-    );
+    let none = json!({"poolid": "testpool", "members": [], "exclusive": true});
+    assert!(!run("pve_pool_member", none).changed());
     let all = run("pve_vm_info", json!({"vmid": 300}));
     assert_eq!(all["proxmox_vms"][0]["pool"], "other");
     // With the guest its entries and its membership go.
