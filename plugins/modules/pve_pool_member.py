@@ -233,7 +233,7 @@ unverified:
 error_kind:
   description:
     - 'The kind of failure: V(invalid_args), V(unreachable), V(auth), V(permission), V(not_found), V(refused), V(api),
-      V(conflict), V(task_failed), V(timeout), V(partial) or V(internal).'
+      V(conflict), V(task_failed), V(timeout) or V(internal).'
   returned: on failure
   type: str
 plan:
