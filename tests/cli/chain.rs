@@ -236,3 +236,44 @@ fn steps_that_are_denied_are_not_sent() {
         .ok();
     assert!(d.changed());
 }
+
+#[test]
+fn a_size_that_only_the_real_run_knows_is_announced_by_the_later_tasks_too() {
+    let lab = Lab::one_guest();
+    let ledger = tempfile::tempdir().unwrap();
+    let check = |module: &str, args: Value| {
+        lab.call(module, args)
+            .ledger(ledger.path())
+            .check(true)
+            .run()
+            .ok()
+    };
+    let boot = json!({"vmid": 100, "boot": "order=scsi0"});
+    check(
+        "pve_disk_import",
+        json!({"vmid": 100, "disk": "scsi0", "storage": "data", "import_from": "nfs:100/disk0.vmdk", "source_pending": true}),
+    );
+    let d = check("pve_vm_shell", boot.clone());
+    let unverified = d["unverified"].to_string();
+    assert!(unverified.contains("size of scsi0"), "{unverified}");
+    // Where the size is given, everything is known.
+    let ledger = tempfile::tempdir().unwrap();
+    for (module, args) in [
+        (
+            "pve_disk_import",
+            json!({"vmid": 100, "disk": "scsi0", "storage": "data", "import_from": "nfs:100/disk0.vmdk", "source_pending": true,
+                "source_bytes": 2 << 20}),
+        ),
+        ("pve_vm_shell", boot),
+    ] {
+        let d = lab
+            .call(module, args)
+            .ledger(ledger.path())
+            .check(true)
+            .run()
+            .ok();
+        if module == "pve_vm_shell" {
+            assert_eq!(d["unverified"], Value::Null);
+        }
+    }
+}

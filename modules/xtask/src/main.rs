@@ -72,6 +72,23 @@ enum Command {
         /// Only those whose name contains this; `broken` runs the planner that is broken on purpose.
         only: Option<String>,
     },
+    /// Check mode against the real run, in figures: ours beside the peers', scenario by scenario.
+    Truth {
+        /// Only scenarios whose name or group contains this.
+        only: Option<String>,
+        /// Without the peers, whose bundle needs Python 3.12 or newer.
+        #[arg(long)]
+        ours: bool,
+        /// Seeds of the labs.
+        #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 3])]
+        seeds: Vec<u64>,
+        /// Write docs/TRUTH.md.
+        #[arg(long)]
+        write: bool,
+        /// Show every difference.
+        #[arg(long)]
+        verbose: bool,
+    },
     /// Start the lab in the foreground and print how to reach it.
     Lab {
         /// World file.
@@ -104,6 +121,22 @@ fn main() -> ExitCode {
             scenarios::broken_planner(&root)
         }
         Command::Scenarios { only } => scenarios::step(&root, only.as_deref()),
+        Command::Truth {
+            only,
+            ours,
+            seeds,
+            write,
+            verbose,
+        } => truth::command::run(
+            &root,
+            &truth::command::Options {
+                only: only.as_deref(),
+                ours,
+                seeds: &seeds,
+                write,
+                verbose,
+            },
+        ),
         Command::Lab { world, seed } => lab::foreground(&root, &world, seed),
     };
     match done {

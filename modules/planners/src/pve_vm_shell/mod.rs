@@ -68,6 +68,35 @@ impl Shell {
     }
 }
 
+/// An earlier task of this check run imports a disk whose source is only planned, too: the configuration that is shown lacks its size.
+fn unknown_sizes(look: &Look<'_>) {
+    for (key, fact) in look.facts().iter() {
+        let (Some(PveKey::Guest(vmid)), Some(guest)) = (PveKey::parse(key), fact.known()) else {
+            continue;
+        };
+        // Only planned guests have no digest.
+        if guest["digest"] != "" {
+            continue;
+        }
+        for d in pve::config::drives(common::Guest(guest).config()) {
+            let key = d.key();
+            // Drives without a medium and cloud-init's have none; unused volumes never show one.
+            let volume = d.get("file").unwrap_or("none");
+            if key.is_bus_drive()
+                && d.get("size").is_none()
+                && d.get("media") != Some("cdrom")
+                && volume != "none"
+                && !volume.contains("cloudinit")
+            {
+                look.note(format!(
+                    "size of {} of guest {vmid}: its source is made by an earlier task of this run",
+                    key.as_str()
+                ));
+            }
+        }
+    }
+}
+
 impl Think for Shell {
     fn think(&self, look: &Look<'_>) -> Result<Plan, Stop> {
         let mut plan = match self.state {
@@ -83,6 +112,7 @@ impl Think for Shell {
             _ => self.power(look)?,
         };
         plan.warnings.splice(0..0, self.warnings.iter().cloned());
+        unknown_sizes(look);
         Ok(plan)
     }
 }

@@ -125,6 +125,8 @@ pub struct Vm {
     pub tools: String,
     /// The guest hears the shutdown request and does nothing.
     pub ignores_shutdown: bool,
+    /// Somebody asked the guest to go down, and it has not followed.
+    pub asked: bool,
     /// How long the guest takes to shut down.
     pub shutdown_ms: u64,
     /// guestState while something is going on.

@@ -107,6 +107,9 @@ pub fn guest(inner: &Arc<Inner>, st: &mut State, vm: &Vm, reboot: bool) -> Resul
         ));
     }
     if vm.ignores_shutdown {
+        if let Some(v) = st.vms.get_mut(&vm.moid) {
+            v.asked = true;
+        }
         return Ok(());
     }
     if let Some(v) = st.vms.get_mut(&vm.moid) {

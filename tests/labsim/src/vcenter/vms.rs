@@ -360,6 +360,7 @@ pub fn add(st: &mut State, dcs: &mut [Ids], w: &Value, seed: u64) -> Result<(), 
         power: state.into(),
         tools,
         ignores_shutdown: w["ignores_shutdown"].as_bool().unwrap_or(false),
+        asked: false,
         shutdown_ms: w["shutdown_ms"].as_u64().unwrap_or(400),
         annotation: text(w, "annotation").unwrap_or_default(),
         guest_id: text(w, "guest_id").unwrap_or_else(|| "debian12_64Guest".into()),
@@ -542,7 +543,7 @@ pub fn dump(st: &State, vm: &Vm) -> Value {
         .iter()
         .map(|n| json!({ "key": n.key, "mac": n.mac, "network": n.network, "model": n.ty }))
         .collect();
-    json!({ "moid": vm.moid, "name": vm.name, "power": vm.power, "annotation": vm.annotation, "datastore": st.stores.get(&vm.ds).map(|s| &s.name), "dir": vm.dir, "vmx": format!("{}/{}.vmx", vm.dir, vm.stem),
+    json!({ "moid": vm.moid, "name": vm.name, "power": vm.power, "asked": vm.asked, "annotation": vm.annotation, "datastore": st.stores.get(&vm.ds).map(|s| &s.name), "dir": vm.dir, "vmx": format!("{}/{}.vmx", vm.dir, vm.stem),
         "uuid": vm.uuid, "instance_uuid": vm.instance_uuid, "template": vm.template, "host": vm.host, "pool": vm.pool, "disks": disks, "nics": nics,
         "snapshots": vm.snaps.iter().map(|s| &s.name).collect::<Vec<_>>(), "tools": vm.tools, "firmware": vm.firmware, "question": vm.question.as_ref().map(|q| &q.0) })
 }

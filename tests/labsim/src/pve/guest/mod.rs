@@ -286,7 +286,7 @@ pub fn dump(g: &Guest) -> Value {
         config.insert("cipassword".to_string(), json!("**********"));
     }
     json!({"vmid": g.vmid, "node": g.node, "type": g.kind, "status": g.status, "config": config, "pending": g.pending,
-        "guest_os": g.guest_os, "digest": g.digest(), "flock": g.flock,
+        "paused": g.run.as_ref().is_some_and(|r| r.paused), "guest_os": g.guest_os, "digest": g.digest(), "flock": g.flock,
         "snapshots": g.snapshots.iter().map(|s| s.name.clone()).collect::<Vec<_>>()})
 }
 

@@ -1,0 +1,139 @@
+//! `cargo xtask truth`.
+
+use super::engine::Round;
+use super::figures::Figures;
+use super::labs::Yard;
+use super::report::{self, Row};
+use super::scenario::Side;
+use super::scenarios;
+use crate::demo::Stage;
+use crate::{dist, env};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// What to run.
+pub struct Options<'a> {
+    /// Only scenarios whose name contains this.
+    pub only: Option<&'a str>,
+    /// Without the peers.
+    pub ours: bool,
+    /// Of the labs.
+    pub seeds: &'a [u64],
+    /// Write docs/TRUTH.md.
+    pub write: bool,
+    /// Show every difference.
+    pub verbose: bool,
+}
+
+/// Runs the scenarios, prints the table, and fails unless ours are all as they should be.
+pub fn run(root: &Path, o: &Options<'_>) -> Result<(), String> {
+    env::qemu_img()?;
+    let started = Instant::now();
+    let mut stage = Stage::install_tarball(root, &dist::run(root, false, true)?)?;
+    if !o.ours {
+        stage.venv = peers(root)?;
+    }
+    let yard = Yard::open()?;
+    let all: Vec<_> = scenarios::all(root)?
+        .into_iter()
+        .filter(|s| {
+            o.only
+                .is_none_or(|n| s.name.contains(n) || s.group.contains(n))
+        })
+        .collect();
+    let mut rows: Vec<Row> = all
+        .iter()
+        .map(|s| Row {
+            name: s.name,
+            group: s.group,
+            ours: Figures::default(),
+            peers: (s.peers && !o.ours).then(Figures::default),
+        })
+        .collect();
+    for seed in o.seeds {
+        for side in [Side::Ours, Side::Peers] {
+            if side == Side::Peers && o.ours {
+                continue;
+            }
+            let chosen: Vec<usize> = (0..all.len())
+                .filter(|i| side == Side::Ours || all[*i].peers)
+                .collect();
+            let scenarios: Vec<_> = chosen.iter().map(|i| all[*i].clone()).collect();
+            if scenarios.is_empty() {
+                continue;
+            }
+            let since = Instant::now();
+            let round = Round {
+                root,
+                stage: &stage,
+                yard: &yard,
+                seed: *seed,
+                side,
+            };
+            for (i, f) in chosen.iter().zip(round.run(&scenarios)?) {
+                let row = &mut rows[*i];
+                match side {
+                    Side::Ours => row.ours.add(&f),
+                    Side::Peers => row.peers.iter_mut().for_each(|p| p.add(&f)),
+                }
+            }
+            eprintln!(
+                "xtask: {side:?}, seed {seed}: {} scenarios in {:.0} s",
+                scenarios.len(),
+                since.elapsed().as_secs_f64()
+            );
+        }
+    }
+    let text = report::table(&rows);
+    println!("{text}");
+    if o.verbose {
+        println!("{}", report::findings(&rows));
+    }
+    if o.write {
+        let file = root.join("docs/TRUTH.md");
+        std::fs::write(&file, report::document(&rows, o.seeds))
+            .map_err(|e| format!("{}: {e}", file.display()))?;
+        println!("truth: wrote {}", file.display());
+    }
+    let mut total = Figures::default();
+    rows.iter().for_each(|r| total.add(&r.ours));
+    println!(
+        "truth: {} scenarios, seeds {:?}, {:.0} s",
+        rows.len(),
+        o.seeds,
+        started.elapsed().as_secs_f64()
+    );
+    if total.right == 0 {
+        return Err("nothing was compared".into());
+    }
+    if total.clean() {
+        Ok(())
+    } else {
+        Err(format!(
+            "ours are not as they should be:\n{}",
+            report::list(&total)
+        ))
+    }
+}
+
+/// The environment with the peers: Ansible's own bundle, which needs Python 3.12 or newer.
+fn peers(root: &Path) -> Result<PathBuf, String> {
+    // Half a gigabyte: who has it somewhere names it.
+    if let Some(v) = std::env::var_os("TRUEPLAN_PEERS_VENV") {
+        return Ok(v.into());
+    }
+    let python = env::python(12, 14).ok_or(
+        "the peers (ansible 14.5.0) need Python 3.12 or newer, and none with venv and ensurepip was found; install one, or run this with --ours",
+    )?;
+    env::venv(
+        root,
+        ".venv-peers",
+        &python,
+        &[
+            "ansible==14.5.0",
+            "proxmoxer==2.3.0",
+            "requests",
+            "pyvmomi==9.1.1.0",
+        ],
+    )
+}
