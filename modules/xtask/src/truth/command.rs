@@ -7,7 +7,7 @@ use super::report::{self, Row};
 use super::scenario::Side;
 use super::scenarios;
 use crate::demo::Stage;
-use crate::{dist, env};
+use crate::env;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -29,7 +29,7 @@ pub struct Options<'a> {
 pub fn run(root: &Path, o: &Options<'_>) -> Result<(), String> {
     env::qemu_img()?;
     let started = Instant::now();
-    let mut stage = Stage::install_tarball(root, &dist::run(root, false, true)?)?;
+    let mut stage = Stage::install(root, true)?;
     if !o.ours {
         stage.venv = peers(root)?;
     }
