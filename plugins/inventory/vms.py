@@ -188,6 +188,7 @@ compose:
 
 import json
 import os
+import platform
 import re
 import subprocess
 
