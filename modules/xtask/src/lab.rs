@@ -26,10 +26,36 @@ impl Lab {
     /// Builds and starts a lab on free ports with a fresh state folder.
     pub fn start(root: &Path, world: &Path, state: &Path, seed: u64) -> Result<Lab, String> {
         env::run(root, "cargo", &["build", "--quiet", "--package", "labsim"])?;
+        Self::spawn(&root.join("target/debug/labsim"), world, state, seed)
+    }
+
+    /// The same with an optimized lab, for measurements: what it takes to answer must not hide what is measured.
+    pub fn start_optimized(
+        root: &Path,
+        world: &Path,
+        state: &Path,
+        seed: u64,
+    ) -> Result<Lab, String> {
+        env::run(
+            root,
+            "cargo",
+            &[
+                "build",
+                "--quiet",
+                "--package",
+                "labsim",
+                "--profile",
+                "lab",
+            ],
+        )?;
+        Self::spawn(&root.join("target/lab/labsim"), world, state, seed)
+    }
+
+    fn spawn(program: &Path, world: &Path, state: &Path, seed: u64) -> Result<Lab, String> {
         let _ = std::fs::remove_dir_all(state);
         std::fs::create_dir_all(state).map_err(|e| e.to_string())?;
         let log = state.join("requests.jsonl");
-        let child = Command::new(root.join("target/debug/labsim"))
+        let child = Command::new(program)
             .args(["serve", "--pve", "127.0.0.1:0", "--vcenter", "127.0.0.1:0"])
             .args(["--seed", &seed.to_string()])
             .arg("--world")
@@ -101,6 +127,18 @@ impl Lab {
         let c = self.control("counts", None)?;
         let of = |side: &str| c[side]["writes"].as_u64().unwrap_or_default();
         usize::try_from(of("pve") + of("vcenter")).map_err(|e| e.to_string())
+    }
+
+    /// All requests that both sides have seen since the start.
+    pub fn requests(&self) -> Result<u64, String> {
+        let c = self.control("counts", None)?;
+        let of = |side: &str| -> u64 {
+            ["auths", "reads", "writes"]
+                .iter()
+                .map(|k| c[side][k].as_u64().unwrap_or_default())
+                .sum()
+        };
+        Ok(of("pve") + of("vcenter"))
     }
 
     /// Adds fault rules.

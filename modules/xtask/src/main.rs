@@ -1,6 +1,7 @@
 //! `cargo xtask`: everything that is more than one `cargo` call.
 
 mod ansible;
+mod bench;
 mod demo;
 mod dist;
 mod docs;
@@ -89,6 +90,14 @@ enum Command {
         #[arg(long)]
         verbose: bool,
     },
+    /// Measure ours and the peers' side by side; writes docs/BENCHMARKS.md.
+    Bench {
+        /// Only the cases whose name contains this; writes no file then.
+        only: Option<String>,
+        /// Each case once with development builds, to see that it works; writes no file.
+        #[arg(long)]
+        quick: bool,
+    },
     /// Start the lab in the foreground and print how to reach it.
     Lab {
         /// World file.
@@ -137,6 +146,7 @@ fn main() -> ExitCode {
                 verbose,
             },
         ),
+        Command::Bench { only, quick } => bench::run(&root, only.as_deref(), quick),
         Command::Lab { world, seed } => lab::foreground(&root, &world, seed),
     };
     match done {
