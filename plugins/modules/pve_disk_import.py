@@ -44,6 +44,10 @@ options:
     description:
       - Name of the guest; used when O(vmid) is not given. Exactly one virtual machine must have it.
     type: str
+  node:
+    description:
+      - 'Node on which the guest probably is: saves the search for it. It is found wherever it lives.'
+    type: str
   disk:
     description:
       - 'The disk: V(ide0) to V(ide3), V(scsi0) to V(scsi30), V(sata0) to V(sata5), V(virtio0) to V(virtio15),
@@ -676,6 +680,7 @@ def main():
         argument_spec={
             "vmid": {"type": "int"},
             "name": {"type": "str"},
+            "node": {"type": "str"},
             "disk": {"type": "str", "required": True},
             "state": {
                 "type": "str",

@@ -42,6 +42,10 @@ options:
     description:
       - Name of the guest; used when O(vmid) is not given. Exactly one virtual machine must have it.
     type: str
+  node:
+    description:
+      - 'Node on which the guest probably is: saves the search for it. It is found wherever it lives.'
+    type: str
   interface:
     description:
       - The card, V(net0) to V(net31).
@@ -384,6 +388,7 @@ def main():
         argument_spec={
             "vmid": {"type": "int"},
             "name": {"type": "str"},
+            "node": {"type": "str"},
             "interface": {"type": "str", "required": True},
             "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
             "bridge": {"type": "str"},

@@ -43,6 +43,10 @@ const OPTIONS: &[Opt] = &[
         "name",
         "Name of the guest; used when O(vmid) is not given. Exactly one virtual machine must have it.",
     ),
+    Opt::str(
+        "node",
+        "Node on which the guest probably is: saves the search for it. It is found wherever it lives.",
+    ),
     Opt::str("interface", "The card, V(net0) to V(net31).").required(),
     Opt::str("state", "Whether the card shall be there.")
         .choices(&["present", "absent"])

@@ -88,6 +88,7 @@ const UNSETTABLE: &[&str] = &[
 const MAIN: &[Opt] = &[
     Opt::int("vmid", "Id of the guest. It is found wherever it lives."),
     Opt::str("name", "Name of the guest; used when O(vmid) is not given. Exactly one virtual machine must have it."),
+    Opt::str("node", "Node on which the guest probably is: saves the search for it. It is found wherever it lives."),
     Opt::str("disk", "The disk: V(ide0) to V(ide3), V(scsi0) to V(scsi30), V(sata0) to V(sata5), V(virtio0) to V(virtio15), V(efidisk0), V(tpmstate0), V(unused0) to V(unused255).").required(),
     Opt::str("state", "V(present): it is there, made or imported if it is missing. V(resized): it has O(size). V(moved): it is on another storage, in another format, or another guest's. V(detached): it is off the guest, its volume stays as V(unusedN). V(absent): it is gone with its data.")
         .choices(&["present", "resized", "detached", "moved", "absent"])

@@ -111,6 +111,12 @@ fn module(
             let args = merged(sign_in(bench, module), &args(side, round));
             match side {
                 Side::Ours => {
+                    // The peers' modules have no such option; it saves the search for the guest.
+                    let args = if matches!(module, "pve_nic" | "pve_disk_import") {
+                        merged(args, &json!({"node": "pve1"}))
+                    } else {
+                        args
+                    };
                     let args = if module.starts_with("vsphere_") {
                         merged(args, &json!({"ca_path": bench.ca()}))
                     } else {

@@ -255,6 +255,7 @@ fn floors(bench: &Bench<'_>, runner: &mut Runner, quick: bool) -> Result<Vec<Flo
     )?;
     let mut nic = cases::sign_in(bench, "pve_");
     nic["vmid"] = json!(worlds::FIRST);
+    nic["node"] = json!("pve1");
     nic["interface"] = json!("net0");
     nic["tag"] = json!(20);
     nic["api_token_secret"] = json!("00000000-0000-0000-0000-000000000000");
@@ -340,7 +341,7 @@ fn growth(
         };
         let nic = bench.file(
             "nic.json",
-            &with(json!({"vmid": worlds::FIRST, "interface": "net0", "tag": 20})),
+            &with(json!({"vmid": worlds::FIRST, "node": "pve1", "interface": "net0", "tag": 20})),
         )?;
         let info = bench.file("info.json", &with(json!({})))?;
         let jobs = [
