@@ -151,10 +151,16 @@ pub fn play(
     args: &[&str],
 ) -> Result<Run, String> {
     let log = lab.state.join(format!("{name}.jsonl"));
-    let _ = std::fs::remove_file(&log);
-    let before = lab.writes()?;
     let mut c = stage.playbook(root, lab, &log, tags);
     c.arg("--diff").args(["--tags", tags]).args(args);
+    finish(lab, name, c)
+}
+
+/// Runs a playbook whose results go to `NAME.jsonl` in the lab's folder.
+pub fn finish(lab: &Lab, name: &str, mut c: Command) -> Result<Run, String> {
+    let log = lab.state.join(format!("{name}.jsonl"));
+    let _ = std::fs::remove_file(&log);
+    let before = lab.writes()?;
     let o = c.output().map_err(|e| format!("ansible-playbook: {e}"))?;
     let text = String::from_utf8_lossy(&o.stdout).into_owned();
     let _ = std::fs::write(lab.state.join(format!("{name}.out")), &o.stdout);

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Instant;
 
+mod life;
+
 /// Runs every scenario; gives how many claims were shown, or the first that was not.
 pub fn run(root: &Path, only: Option<&str>) -> Result<usize, String> {
     let stage = Stage::install(root, true)?;
@@ -44,6 +46,8 @@ const SCENARIOS: &[(&str, Story)] = &[
     ("the window does not grow with the disk", window),
     ("bytes older than the guest's", older_bytes),
     ("what stands in the way", in_the_way),
+    ("create, start, remove", life::own),
+    ("the users' playbooks with the names swapped", life::swapped),
 ];
 
 struct Scenario<'a> {
