@@ -302,10 +302,9 @@ fn remove(s: &mut Scenario<'_>, app02: u64) -> Result<(), String> {
     let lines = format!("app01 {key}\nother {key}\n");
     std::fs::write(&known, lines).map_err(|e| e.to_string())?;
     let keys = format!("remove_known_hosts_file={}", known.display());
-    let hosts = format!("status_planned:!there01");
     let args = [
         "-e",
-        &format!("remove_hosts={hosts}"),
+        "remove_hosts=status_planned:!there01",
         "-e",
         "remove_stop_window=1",
         "-e",
