@@ -184,6 +184,93 @@ fn a_damaged_ledger_is_a_warning() {
     );
 }
 
+/// The files of a ledger, over all endpoints.
+fn entries(ledger: &std::path::Path) -> Vec<std::path::PathBuf> {
+    std::fs::read_dir(ledger)
+        .unwrap()
+        .flatten()
+        .flat_map(|e| std::fs::read_dir(e.path()).unwrap().flatten())
+        .map(|e| e.path())
+        .filter(|p| p.extension().is_some_and(|x| x == "json"))
+        .collect()
+}
+
+/// What the same task says without any ledger, and with this one, which must warn.
+#[track_caller]
+fn as_if_alone(nic: &crate::support::Call<'_>, ledger: &std::path::Path) {
+    let alone = nic.clone().check(true).run().ok();
+    let with = nic.clone().ledger(ledger).check(true).run().ok();
+    assert!(
+        with.warnings()
+            .iter()
+            .any(|w| w.contains("real state only")),
+        "{:?}",
+        with.warnings()
+    );
+    crate::support::triple::agree(&alone, &with);
+}
+
+fn tag(lab: &Lab, tag: u32) -> crate::support::Call<'_> {
+    lab.call(
+        "pve_nic",
+        json!({"vmid": 100, "interface": "net0", "tag": tag}),
+    )
+}
+
+#[test]
+fn an_unreadable_ledger_is_a_warning() {
+    let lab = Lab::one_guest();
+    // An entry that cannot be read, even by root.
+    let ledger = tempfile::tempdir().unwrap();
+    tag(&lab, 5).ledger(ledger.path()).check(true).run().ok();
+    for p in entries(ledger.path()) {
+        std::fs::remove_file(&p).unwrap();
+        std::fs::create_dir(&p).unwrap();
+    }
+    as_if_alone(&tag(&lab, 5), ledger.path());
+    // A ledger that is no folder.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    as_if_alone(&tag(&lab, 5), file.path());
+}
+
+#[test]
+fn a_full_disk_is_a_warning_and_leaves_no_older_plan() {
+    let lab = Lab::one_guest();
+    let ledger = tempfile::tempdir().unwrap();
+    let full = tag(&lab, 5)
+        .ledger(ledger.path())
+        .check(true)
+        .without_room()
+        .run()
+        .ok();
+    assert!(full.changed());
+    crate::support::triple::agree(&tag(&lab, 5).check(true).run().ok(), &full);
+    assert!(
+        full.warnings().iter().any(|w| w.contains("planned")),
+        "{:?}",
+        full.warnings()
+    );
+    // The next one does not know that plan, and says what it finds.
+    let next = tag(&lab, 5).ledger(ledger.path()).check(true).run().ok();
+    assert!(
+        next.changed(),
+        "a plan that was not written down was believed"
+    );
+    // An older plan of the same object must not be believed once a newer one could not be written.
+    let older = tag(&lab, 6).ledger(ledger.path()).check(true).run().ok();
+    assert!(older.changed());
+    tag(&lab, 7)
+        .ledger(ledger.path())
+        .check(true)
+        .without_room()
+        .run()
+        .ok();
+    let alone = tag(&lab, 6).check(true).run().ok();
+    let after = tag(&lab, 6).ledger(ledger.path()).check(true).run().ok();
+    crate::support::triple::agree(&alone, &after);
+    assert_eq!(lab.writes(), 0);
+}
+
 #[test]
 fn the_plan_that_was_seen_is_the_plan_that_is_carried_out() {
     let lab = Lab::one_guest();
@@ -276,4 +363,40 @@ fn a_size_that_only_the_real_run_knows_is_announced_by_the_later_tasks_too() {
             assert_eq!(d["unverified"], Value::Null);
         }
     }
+}
+
+#[test]
+fn a_copy_that_may_not_fit_is_announced() {
+    let mut world = worlds::one_guest();
+    let storages = world["pve"]["storage"].as_array_mut().unwrap();
+    storages.push(json!({"storage": "small", "type": "dir", "path": "/srv/small", "content": "images", "total": 64 << 20, "used": 63 << 20}));
+    world["pve"]["content"] = json!({"nfs": [
+        {"volid": "nfs:import/full.raw", "size": 2 << 20, "random": true},
+        {"volid": "nfs:import/empty.raw", "size": 2 << 20},
+    ]});
+    let lab = Lab::start(world);
+    let import = |disk: &str, file: &str| {
+        lab.call(
+            "pve_disk_import",
+            json!({"vmid": 100, "disk": disk, "storage": "small", "format": "raw", "import_from": format!("nfs:import/{file}")}),
+        )
+    };
+    let full = import("scsi0", "full.raw");
+    let check = full.clone().check(true).run().ok();
+    assert!(
+        check["unverified"]
+            .to_string()
+            .contains("room on storage small"),
+        "{}",
+        *check
+    );
+    full.run().failed("task_failed").says("No space left");
+    assert_eq!(lab.guest(100).unwrap()["config"]["scsi0"], Value::Null);
+    // Holes take no room: nothing to announce, and it works.
+    let empty = import("scsi1", "empty.raw");
+    assert_eq!(
+        empty.clone().check(true).run().ok()["unverified"],
+        Value::Null
+    );
+    empty.run().ok();
 }

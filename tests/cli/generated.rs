@@ -6,6 +6,7 @@
 //! repeats one. `TRUEPLAN_TEST_WHY=1` shows why cases are refused, `TRUEPLAN_TEST_NO_SHRINK=1` leaves disagreements as they are.
 
 mod generate;
+mod playbooks;
 mod support;
 
 use generate::{Case, Gen};

@@ -4,6 +4,7 @@
 //! folder, so that it belongs to one run and is gone with it.
 
 use plan::{Fact, Key, Ledger};
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -16,6 +17,8 @@ pub struct FileLedger {
     usable: bool,
     warnings: std::cell::RefCell<Vec<String>>,
     held: Vec<File>,
+    /// What this task planned and could not write down: it is known to this task alone, which must still say it.
+    own: BTreeMap<Key, Fact>,
 }
 
 impl FileLedger {
@@ -26,6 +29,7 @@ impl FileLedger {
             usable: true,
             warnings: std::cell::RefCell::new(vec![]),
             held: vec![],
+            own: BTreeMap::new(),
         };
         if let Err(why) = l.prepare(folder) {
             l.usable = false;
@@ -99,15 +103,9 @@ impl FileLedger {
     }
 }
 
-impl Ledger for FileLedger {
-    fn get(&self, key: &Key) -> Option<Fact> {
-        if !self.usable {
-            return None;
-        }
-        self.read(&self.path(key))
-    }
-
-    fn starting_with(&self, prefix: &str) -> Vec<(Key, Fact)> {
+impl FileLedger {
+    /// What is written down under that prefix, in no order.
+    fn listed(&self, prefix: &str) -> Vec<(Key, Fact)> {
         if !self.usable {
             return vec![];
         }
@@ -115,7 +113,7 @@ impl Ledger for FileLedger {
             self.warn(&format!("{} cannot be listed", self.dir.display()));
             return vec![];
         };
-        let mut found: Vec<(Key, Fact)> = entries
+        entries
             .flatten()
             .filter_map(|e| {
                 let name = e.file_name().into_string().ok()?;
@@ -130,16 +128,41 @@ impl Ledger for FileLedger {
                 let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
                 Some((Key::from_parts(&parts), self.read(&e.path())?))
             })
-            .collect();
+            .collect()
+    }
+}
+
+impl Ledger for FileLedger {
+    fn get(&self, key: &Key) -> Option<Fact> {
+        if let Some(f) = self.own.get(key) {
+            return Some(f.clone());
+        }
+        if !self.usable {
+            return None;
+        }
+        self.read(&self.path(key))
+    }
+
+    fn starting_with(&self, prefix: &str) -> Vec<(Key, Fact)> {
+        let mut found = self.listed(prefix);
+        found.retain(|(k, _)| !self.own.contains_key(k));
+        let own = self.own.iter();
+        found.extend(
+            own.filter(|(k, _)| k.as_str().starts_with(prefix))
+                .map(|(k, f)| (k.clone(), f.clone())),
+        );
         found.sort_by(|a, b| a.0.cmp(&b.0));
         found
     }
 
     fn put(&mut self, key: &Key, fact: &Fact) {
         if !self.usable {
+            self.own.insert(key.clone(), fact.clone());
             return;
         }
+        self.own.remove(key);
         if let Err(why) = self.write(key, fact) {
+            self.own.insert(key.clone(), fact.clone());
             // An old entry would now be a wrong answer for the next task.
             let _ = fs::remove_file(self.path(key));
             self.warn(&why);
@@ -147,6 +170,7 @@ impl Ledger for FileLedger {
     }
 
     fn forget(&mut self, key: &Key) {
+        self.own.remove(key);
         if self.usable {
             let _ = fs::remove_file(self.path(key));
         }
@@ -244,7 +268,8 @@ mod tests {
         let mut l = FileLedger::open(Path::new("/proc/no-such-place"), "e");
         let k = Key::from_parts(&["pve", "guest", "100"]);
         l.put(&k, &Fact::Absent);
-        assert_eq!(l.get(&k), None);
+        // The task itself must still say what it plans; nobody else knows it.
+        assert_eq!(l.get(&k), Some(Fact::Absent));
         assert_eq!(l.warnings().len(), 1);
     }
 }

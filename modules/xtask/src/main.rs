@@ -89,6 +89,18 @@ enum Command {
         /// Show every difference.
         #[arg(long)]
         verbose: bool,
+        /// Instead of the scenarios: so many generated playbooks, ours only.
+        #[arg(long, value_name = "N")]
+        generate: Option<u64>,
+        /// Seed of the first generated playbook.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// With --generate: a planner that is broken on purpose, which must be found out within 100.
+        #[arg(long)]
+        broken: bool,
+        /// Instead of the scenarios: the ledger, however Ansible cuts a check run up.
+        #[arg(long)]
+        ledger: bool,
     },
     /// Measure ours and the peers' side by side; writes docs/BENCHMARKS.md.
     Bench {
@@ -130,16 +142,25 @@ fn main() -> ExitCode {
             scenarios::broken_planner(&root)
         }
         Command::Scenarios { only } => scenarios::step(&root, only.as_deref()),
+        Command::Truth { broken: true, .. } => truth::generate::broken_alone(&root),
+        Command::Truth {
+            generate: Some(many),
+            seed,
+            ..
+        } => truth::generate::run(&root, many, seed),
+        Command::Truth { ledger: true, .. } => truth::command::ledger(&root),
         Command::Truth {
             only,
             ours,
             seeds,
             write,
             verbose,
+            ..
         } => truth::command::run(
             &root,
             &truth::command::Options {
                 only: only.as_deref(),
+                every: 1,
                 ours,
                 seeds: &seeds,
                 write,

@@ -4,7 +4,7 @@ use crate::demo::{self, Run, Stage};
 use crate::lab::Lab;
 use crate::{dist, env, truth};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 mod life;
@@ -475,8 +475,8 @@ pub fn step(root: &Path, only: Option<&str>) -> Result<(), String> {
     Ok(())
 }
 
-/// A planner that foresees nothing must make the truth fall: else the comparison proves nothing.
-pub fn broken_planner(root: &Path) -> Result<(), String> {
+/// A binary whose pve_nic foresees nothing. The good one must be built anew afterwards, which cargo does by itself.
+pub fn broken_binary(root: &Path) -> Result<PathBuf, String> {
     env::run(
         root,
         "cargo",
@@ -492,6 +492,13 @@ pub fn broken_planner(root: &Path) -> Result<(), String> {
     )?;
     let broken = root.join("target/debug/trueplan-broken");
     std::fs::rename(root.join("target/debug/trueplan"), &broken).map_err(|e| e.to_string())?;
+    Ok(broken)
+}
+
+/// A planner that foresees nothing must make the truth fall: else the comparison proves nothing.
+pub fn broken_planner(root: &Path) -> Result<(), String> {
+    let broken = broken_binary(root)?;
+    truth::generate::broken(root, &broken)?;
     let tarball = dist::pack(root, &[dist::Built::here(broken)])?;
     let stage = Stage::install_tarball(root, &tarball)?;
     // Nobody must take it for a good one.

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check of the project, in the order in which they are cheapest to fail.
 
-use crate::{ansible, demo, docs, env, scenarios};
+use crate::{ansible, demo, docs, env, scenarios, truth};
 use std::path::Path;
 use std::time::Instant;
 
@@ -33,6 +33,10 @@ pub fn run(root: &Path, full: bool) -> Result<(), String> {
         (
             "scenarios of the playbook",
             Box::new(|| scenarios::step(root, None)),
+        ),
+        (
+            "check mode against the real run, in figures",
+            Box::new(|| truth::command::fast(root)),
         ),
         (
             "a planner broken on purpose is caught",

@@ -3,7 +3,9 @@
 pub mod command;
 mod engine;
 mod figures;
+pub mod generate;
 mod labs;
+mod ledger;
 mod report;
 mod scenario;
 mod scenarios;

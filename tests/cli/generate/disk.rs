@@ -4,7 +4,7 @@ use super::{Case, Gen, worlds};
 use serde_json::{Value, json};
 
 /// A disk of that guest in the world, if it has one.
-fn some_disk(g: &mut Gen, world: &Value, vmid: u32) -> Option<String> {
+pub fn some_disk(g: &mut Gen, world: &Value, vmid: u32) -> Option<String> {
     let guest = world["pve"]["guests"]
         .as_array()?
         .iter()

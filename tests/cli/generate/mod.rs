@@ -3,6 +3,7 @@
 pub mod access;
 pub mod disk;
 pub mod nic;
+pub mod playbook;
 pub mod sdn;
 pub mod shell;
 pub mod vsphere;

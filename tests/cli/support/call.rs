@@ -17,6 +17,7 @@ pub struct Call<'a> {
     check: bool,
     diff: bool,
     ledger: Option<PathBuf>,
+    no_room: bool,
     env: Vec<(String, String)>,
     secrets: Vec<String>,
 }
@@ -53,6 +54,7 @@ impl<'a> Call<'a> {
             check: false,
             diff: true,
             ledger: None,
+            no_room: false,
             env: vec![],
             secrets: [worlds::PASSWORD, worlds::TOKEN_SECRET, worlds::VC_PASSWORD]
                 .map(str::to_owned)
@@ -79,6 +81,12 @@ impl<'a> Call<'a> {
     /// The folder that the action plugin would hand over.
     pub fn ledger(mut self, folder: &Path) -> Self {
         self.ledger = Some(folder.to_owned());
+        self
+    }
+
+    /// Whatever file it writes: there is no room. (The shell's limit of file sizes; its signal is ignored, so that writing fails.)
+    pub fn without_room(mut self) -> Self {
+        self.no_room = true;
         self
     }
 
@@ -118,7 +126,17 @@ impl<'a> Call<'a> {
         }
         let file = folder.join("args");
         std::fs::write(&file, args.to_string()).expect("the arguments file");
-        let mut c = Command::new(env!("CARGO_BIN_EXE_trueplan"));
+        // A binary that is broken on purpose must be found out by the same tests.
+        let binary = std::env::var_os("TRUEPLAN_TEST_BINARY");
+        let binary = binary.unwrap_or_else(|| env!("CARGO_BIN_EXE_trueplan").into());
+        let mut c = if self.no_room {
+            let mut c = Command::new("/bin/sh");
+            c.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""])
+                .arg(binary);
+            c
+        } else {
+            Command::new(binary)
+        };
         c.arg(&file)
             .env_clear()
             .env("HOME", folder)

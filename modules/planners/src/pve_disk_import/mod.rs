@@ -457,7 +457,7 @@ impl Module for Disk {
 
 impl Disk {
     /// Room on the storage that the disk goes to, in bytes, if it was looked at.
-    fn available(&self, facts: &plan::Facts, guest: Option<&Guest<'_>>) -> Option<u64> {
+    pub(super) fn available(&self, facts: &plan::Facts, guest: Option<&Guest<'_>>) -> Option<u64> {
         let name = self.target_storage.as_ref().or(self.storage.as_ref())?;
         facts
             .known(PveKey::Storages(guest?.node().to_owned()).key())?

@@ -331,6 +331,7 @@ impl Disk {
         }
         self.check_nothing_waits(guest)?;
         let kind = self.storage_for_images(look, guest, to)?;
+        self.note_room(look, guest, to, &volume, old.get_size("size"))?;
         let format = self.format_moved(guest, kind, to, has)?;
         let mut request = Request::new("POST", guest.path("/move_disk"))
             .param("disk", self.disk.clone())

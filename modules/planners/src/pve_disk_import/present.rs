@@ -373,6 +373,9 @@ impl Disk {
                 _ => None,
             },
         };
+        if let Some(Source::Volume(v)) = &self.import_from {
+            self.note_room(look, guest, &storage, v, wanted)?;
+        }
         let bytes = wanted.map(|b| kind.map_or(b, |k| k.rounded(b)));
         if wanted.is_none() {
             look.note(format!("size of {}: that of the source", self.disk));

@@ -319,6 +319,41 @@ impl Disk {
         }
     }
 
+    /// Says where a copy may not fit. Nobody knows before: the server does not write what is empty, and others write meanwhile.
+    ///
+    /// # Errors
+    /// A [`Stop`].
+    pub(super) fn note_room(
+        &self,
+        look: &Look<'_>,
+        guest: &Guest<'_>,
+        storage: &str,
+        source: &Volid,
+        size: Option<u64>,
+    ) -> Result<(), Stop> {
+        let Some(left) = self.available(look.facts(), Some(guest)) else {
+            return Ok(());
+        };
+        if size.is_none_or(|s| s <= left) {
+            return Ok(());
+        }
+        let key = PveKey::Volume {
+            node: guest.node().to_owned(),
+            volid: source.to_string(),
+        };
+        let held = look
+            .aux(&key, &format!("what {source} holds"))?
+            .and_then(|f| f.known())
+            .and_then(|v| v["used"].as_u64());
+        if held.is_none_or(|h| h > left) {
+            look.note(format!(
+                "room on storage {storage}: it has {left} bytes left, and {source} holds {}",
+                held.map_or_else(|| "an unknown number".into(), |h| h.to_string())
+            ));
+        }
+        Ok(())
+    }
+
     /// The volume that the server will make next on that storage.
     pub(super) fn next_volume(
         &self,

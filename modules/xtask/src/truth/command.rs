@@ -15,6 +15,8 @@ use std::time::Instant;
 pub struct Options<'a> {
     /// Only scenarios whose name contains this.
     pub only: Option<&'a str>,
+    /// Only every n-th of them.
+    pub every: usize,
     /// Without the peers.
     pub ours: bool,
     /// Of the labs.
@@ -40,6 +42,7 @@ pub fn run(root: &Path, o: &Options<'_>) -> Result<(), String> {
             o.only
                 .is_none_or(|n| s.name.contains(n) || s.group.contains(n))
         })
+        .step_by(o.every.max(1))
         .collect();
     let mut rows: Vec<Row> = all
         .iter()
@@ -50,7 +53,7 @@ pub fn run(root: &Path, o: &Options<'_>) -> Result<(), String> {
             peers: (s.peers && !o.ours).then(Figures::default),
         })
         .collect();
-    for seed in o.seeds {
+    for (done, seed) in o.seeds.iter().enumerate() {
         for side in [Side::Ours, Side::Peers] {
             if side == Side::Peers && o.ours {
                 continue;
@@ -83,17 +86,18 @@ pub fn run(root: &Path, o: &Options<'_>) -> Result<(), String> {
                 since.elapsed().as_secs_f64()
             );
         }
+        // After each seed, since a long run may be broken off.
+        if o.write {
+            let file = root.join("docs/TRUTH.md");
+            std::fs::write(&file, report::document(&rows, &o.seeds[..=done]))
+                .map_err(|e| format!("{}: {e}", file.display()))?;
+            println!("truth: wrote {}", file.display());
+        }
     }
     let text = report::table(&rows);
     println!("{text}");
     if o.verbose {
         println!("{}", report::findings(&rows));
-    }
-    if o.write {
-        let file = root.join("docs/TRUTH.md");
-        std::fs::write(&file, report::document(&rows, o.seeds))
-            .map_err(|e| format!("{}: {e}", file.display()))?;
-        println!("truth: wrote {}", file.display());
     }
     let mut total = Figures::default();
     rows.iter().for_each(|r| total.add(&r.ours));
@@ -114,6 +118,27 @@ pub fn run(root: &Path, o: &Options<'_>) -> Result<(), String> {
             report::list(&total)
         ))
     }
+}
+
+/// The ledger through ansible-playbook.
+pub fn ledger(root: &Path) -> Result<(), String> {
+    super::ledger::run(root, &Stage::install(root, true)?, &Yard::open()?)
+}
+
+/// What `cargo xtask test` runs: every fourth scenario, ours only, one seed; and the ledger.
+pub fn fast(root: &Path) -> Result<(), String> {
+    run(
+        root,
+        &Options {
+            only: None,
+            every: 4,
+            ours: true,
+            seeds: &[1],
+            write: false,
+            verbose: false,
+        },
+    )?;
+    ledger(root)
 }
 
 /// The environment with the peers: Ansible's own bundle, which needs Python 3.12 or newer.

@@ -341,7 +341,11 @@ fn disks() -> Vec<Scenario> {
     state: moved
 ",
         ),
-        s("disk: move to a storage that is full", two_guests()).tasks(
+        s(
+            "disk: move an empty one to a storage that is nearly full",
+            two_guests(),
+        )
+        .tasks(
             r"
 - name: Grow it
   DISK:

@@ -3,6 +3,7 @@ use super::work::Work;
 use crate::pve::storage;
 use crate::pve::{Lab, PveError, State};
 use serde_json::Value;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -261,6 +262,19 @@ pub fn copy(
     copy_snapshot(work, from, None, from_format, to, to_format, bytes)
 }
 
+/// What is left on the storage that this file lies on.
+fn room(work: &Work, file: &Path) -> u64 {
+    let st = work.lab.st();
+    for s in st.storages.values() {
+        for (node, root) in &s.roots {
+            if file.starts_with(root) {
+                return s.total.saturating_sub(s.used(node));
+            }
+        }
+    }
+    u64::MAX
+}
+
 fn copy_snapshot(
     work: &Work,
     from: &Path,
@@ -285,6 +299,13 @@ fn copy_snapshot(
     let rate = work.lab.st().timing.copy_bytes_per_s;
     let start = Instant::now();
     progress(0);
+    // Holes are not written: what the source really holds must fit.
+    let held = std::fs::metadata(from).map_or(0, |m| m.blocks() * 512);
+    if held > room(work, to) {
+        let why = "qemu-img: error while writing at byte 0: No space left on device";
+        work.log(why);
+        return Err(PveError::die(format!("copy failed: {why}")));
+    }
     let (source, target) = (utf8(from), utf8(to));
     let kept = snapshot.map(|s| format!("snapshot.name={s}"));
     let mut args = vec!["convert", "-n", "-f", from_format, "-O", to_format];

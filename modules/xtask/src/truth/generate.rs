@@ -1,0 +1,157 @@
+//! Generated playbooks: many through the binary with its ledger (tests/cli/playbooks.rs), a few dozen of the same through ansible-playbook.
+
+use super::engine::Round;
+use super::figures::Figures;
+use super::labs::Yard;
+use super::report;
+use super::scenario::{Scenario, Side};
+use crate::demo::Stage;
+use crate::scenarios;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// One in so many also goes through ansible-playbook.
+const THROUGH_ANSIBLE: u64 = 25;
+
+/// The generator's test, with these variables; gives its line of figures and whether it passed.
+fn generator(root: &Path, vars: &[(&str, String)]) -> Result<(String, bool), String> {
+    let mut c = Command::new("cargo");
+    c.args(["test", "--quiet", "--locked", "--package", "trueplan"])
+        .args([
+            "--test",
+            "cli_generated",
+            "playbooks::",
+            "--",
+            "--nocapture",
+        ])
+        .current_dir(root)
+        .stdin(Stdio::null());
+    for (k, v) in vars {
+        c.env(k, v);
+    }
+    let o = c.output().map_err(|e| format!("cargo test: {e}"))?;
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&o.stderr),
+        String::from_utf8_lossy(&o.stdout)
+    );
+    let line = text
+        .lines()
+        .find(|l| l.starts_with("playbooks: ") && l.contains(" disagreements"));
+    match line {
+        Some(_) if !o.status.success() => Ok((text, false)),
+        Some(l) => Ok((l.to_owned(), true)),
+        None => Err(format!("the generator did not run:\n{text}")),
+    }
+}
+
+/// `cargo xtask truth --generate N --seed S`.
+pub fn run(root: &Path, many: u64, seed: u64) -> Result<(), String> {
+    let range = [
+        ("TRUEPLAN_TEST_SEED", seed.to_string()),
+        ("TRUEPLAN_TEST_CASES", many.to_string()),
+    ];
+    let (said, good) = generator(root, &range)?;
+    println!("{said}");
+    if !good {
+        return Err("check and real runs disagree, see above".into());
+    }
+    through_ansible(root, many.div_ceil(THROUGH_ANSIBLE), seed)
+}
+
+/// A binary whose pve_nic foresees nothing must be found out within 100 playbooks.
+pub fn broken(root: &Path, binary: &Path) -> Result<(), String> {
+    let (said, good) = generator(
+        root,
+        &[
+            ("TRUEPLAN_TEST_SEED", "1".into()),
+            ("TRUEPLAN_TEST_CASES", "100".into()),
+            ("TRUEPLAN_TEST_SHOWN", "1".into()),
+            ("TRUEPLAN_TEST_BINARY", binary.display().to_string()),
+        ],
+    )?;
+    if good {
+        return Err(format!("the broken pve_nic was not noticed: {said}"));
+    }
+    let line = said.lines().find(|l| l.starts_with("playbooks: seed"));
+    println!(
+        "with a planner broken on purpose, generated {}",
+        line.unwrap_or_default()
+    );
+    Ok(())
+}
+
+/// The same with a binary that is built for it.
+pub fn broken_alone(root: &Path) -> Result<(), String> {
+    broken(root, &scenarios::broken_binary(root)?)
+}
+
+/// The first playbooks of that seed through ansible-playbook, one host each; ours only.
+fn through_ansible(root: &Path, many: u64, seed: u64) -> Result<(), String> {
+    let dump = root.join(".lab/generated.json");
+    let _ = std::fs::remove_file(&dump);
+    generator(
+        root,
+        &[
+            ("TRUEPLAN_TEST_SEED", seed.to_string()),
+            ("TRUEPLAN_TEST_CASES", many.to_string()),
+            ("TRUEPLAN_TEST_DUMP", dump.display().to_string()),
+        ],
+    )?;
+    let text = std::fs::read_to_string(&dump).map_err(|e| format!("{}: {e}", dump.display()))?;
+    let all: Value = serde_json::from_str(&text).map_err(|e| format!("{}: {e}", dump.display()))?;
+    let scenarios: Vec<Scenario> = all
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|p| {
+            let seed = &p["seed"];
+            let mut tasks = vec![];
+            for (i, t) in p["tasks"].as_array().into_iter().flatten().enumerate() {
+                let mut task = Map::new();
+                task.insert("name".into(), json!(format!("Task {i}")));
+                let module = t["module"].as_str().unwrap_or_default();
+                task.insert(format!("trueplan.virt.{module}"), t["args"].clone());
+                task.insert("ignore_errors".into(), json!(true));
+                tasks.push(Value::Object(task));
+            }
+            // Scenarios are data of the program; these live as long as it does, too.
+            let name: &'static str = Box::leak(format!("generated {seed}").into_boxed_str());
+            let yaml: &'static str = Box::leak(json!(tasks).to_string().into_boxed_str());
+            Scenario::new(name, "generated", p["world"].clone())
+                .tasks(yaml)
+                .without_peers()
+        })
+        .collect();
+    let stage = Stage::install(root, true)?;
+    let yard = Yard::open()?;
+    let round = Round {
+        root,
+        stage: &stage,
+        yard: &yard,
+        seed: 1,
+        side: Side::Ours,
+    };
+    let mut sum = Figures::default();
+    for f in round.run(&scenarios)? {
+        sum.add(&f);
+    }
+    println!(
+        "playbooks through ansible-playbook: {} of seeds {seed}..{}: {} results, {} disagreements, {} announced, {} writes in check, {} of {} tasks honest",
+        scenarios.len(),
+        seed + many - 1,
+        sum.right + sum.wrong,
+        sum.wrong,
+        sum.announced,
+        sum.writes,
+        sum.honest,
+        sum.honest + sum.dishonest
+    );
+    // Generated tasks undo each other, so that a third run has much to do: `rest` says nothing here.
+    if sum.wrong == 0 && sum.writes == 0 && sum.dishonest == 0 && sum.right > 0 {
+        Ok(())
+    } else {
+        Err(report::list(&sum))
+    }
+}
