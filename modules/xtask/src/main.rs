@@ -8,6 +8,7 @@ mod docs;
 mod env;
 mod lab;
 mod leaks;
+mod report;
 mod scenarios;
 mod test;
 mod truth;

@@ -2,7 +2,7 @@
 
 use crate::demo::{self, Run, Stage};
 use crate::lab::Lab;
-use crate::{dist, env, truth};
+use crate::{dist, env, report, truth};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -48,18 +48,21 @@ const SCENARIOS: &[(&str, Story)] = &[
     ("what stands in the way", in_the_way),
     ("create, start, remove", life::own),
     ("the users' playbooks with the names swapped", life::swapped),
+    ("the report of discover", report::story),
 ];
 
-struct Scenario<'a> {
+/// A lab, and what was shown on it.
+pub(crate) struct Scenario<'a> {
     root: &'a Path,
     stage: &'a Stage,
-    lab: Lab,
+    pub(crate) lab: Lab,
     shown: usize,
     runs: usize,
 }
 
 impl Scenario<'_> {
-    fn play(&mut self, tags: &str, args: &[&str]) -> Result<Run, String> {
+    /// One run of the playbook.
+    pub(crate) fn play(&mut self, tags: &str, args: &[&str]) -> Result<Run, String> {
         self.runs += 1;
         let name = format!("run{}", self.runs);
         demo::play(self.root, self.stage, &self.lab, &name, tags, args)
@@ -94,7 +97,13 @@ impl Scenario<'_> {
         Ok(real)
     }
 
-    fn claim(&mut self, holds: bool, what: &str) -> Result<(), String> {
+    /// The same value.
+    pub(crate) fn equal(&mut self, what: &str, got: &Value, wanted: &Value) -> Result<(), String> {
+        self.claim(got == wanted, &format!("{what}: {got}, and not {wanted}"))
+    }
+
+    /// What must hold.
+    pub(crate) fn claim(&mut self, holds: bool, what: &str) -> Result<(), String> {
         if holds {
             self.shown += 1;
             Ok(())

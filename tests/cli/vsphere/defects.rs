@@ -11,7 +11,7 @@ use std::time::Duration;
 fn esxi() -> Lab {
     Lab::start(json!({"seed": 9, "pve": {}, "vcenter": {
         "api_type": "HostAgent", "version": "7.0.3", "power_ms": 10, "users": [{"name": VC_USER, "password": VC_PASSWORD}],
-        "datacenters": [{"name": "ha-datacenter", "hosts": [{"name": "esx1.lab.example"}], "datastores": [{"name": "datastore1", "capacity_gib": 100}],
+        "datacenters": [{"name": "ha-datacenter", "hosts": [{"name": "esx1.lab.example"}], "datastores": [{"name": "datastore1", "capacity_gib": 100}, {"name": "datastore2", "capacity_gib": 100}],
                          "standard_portgroups": [{"name": "VM Network", "vlan": 0}, {"name": "VLAN 20", "vlan": 20}]}],
         "vms": [
             {"name": "one", "guest_id": "debian12_64Guest", "cpus": 1, "memory_mb": 64, "datastore": "datastore1", "disks": [{"controller": "pvscsi", "size_mib": 1}], "nics": [{"portgroup": "VM Network"}]},
@@ -57,6 +57,20 @@ fn a_standalone_host_is_served_as_a_vcenter_is() {
     )
     .changed();
     assert_eq!(on.apply["power_state"], "poweredOn");
+    let noted = json!({"moid": vm["vm"]["moid"], "text": "gone to pve1"});
+    let _ = crate::support::triple(&lab, "vsphere_note", noted).changed();
+    // Only a vCenter moves machines: refused in check mode as well, and nothing is sent.
+    let writes = lab.writes();
+    let why = crate::support::refused(
+        &lab,
+        "vsphere_relocate",
+        json!({"vm_name": "one", "destination_datastore": "datastore2"}),
+        "refused",
+    );
+    assert!(why.contains("is a standalone host"), "{why}");
+    assert_eq!(lab.writes(), writes);
+    let there = json!({"vm_name": "one", "destination_datastore": "datastore1"});
+    let _ = crate::support::triple(&lab, "vsphere_relocate", there).unchanged();
     let Some(bin) = ansible() else {
         return;
     };
@@ -103,8 +117,8 @@ fn ansible() -> Option<PathBuf> {
     found
 }
 
-/// Host variables, groups and standard error of `ansible-inventory --list` with our plugin.
-fn inventory(bin: &Path, lab: &Lab, more: Value) -> (Value, Value, String) {
+/// `ansible-inventory --list` with our plugin and these options and variables.
+fn listed(bin: &Path, lab: &Lab, more: Value, env: &[(&str, &str)]) -> std::process::Output {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().join("ansible_collections/trueplan/virt");
     std::fs::create_dir_all(root.join("plugins/bin")).expect("a folder");
@@ -124,21 +138,65 @@ fn inventory(bin: &Path, lab: &Lab, more: Value) -> (Value, Value, String) {
     }
     let file = folder.path().join("lab.vms.yml");
     std::fs::write(&file, o.to_string()).expect("a file");
-    let out = Command::new(bin.join("ansible-inventory"))
+    Command::new(bin.join("ansible-inventory"))
         .arg("-i")
         .arg(&file)
         .arg("--list")
         .env("ANSIBLE_COLLECTIONS_PATH", folder.path())
         .env("ANSIBLE_INVENTORY_ENABLED", "trueplan.virt.vms")
-        .env("ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED", "true")
         .env("ANSIBLE_NOCOLOR", "1")
+        .envs(env.iter().copied())
         .output()
-        .expect("ansible-inventory runs");
+        .expect("ansible-inventory runs")
+}
+
+/// Host variables, groups and standard error.
+fn inventory(bin: &Path, lab: &Lab, more: Value) -> (Value, Value, String) {
+    let out = listed(
+        bin,
+        lab,
+        more,
+        &[("ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED", "true")],
+    );
     let err = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(out.status.success(), "{err}");
     assert!(!err.contains(VC_PASSWORD));
     let mut v: Value = serde_json::from_slice(&out.stdout).expect("JSON");
     (v["_meta"]["hostvars"].take(), v, err)
+}
+
+/// Ansible goes on with an empty inventory, as with every plugin; the reason stands there at normal verbosity on every core, and where
+/// ANSIBLE_INVENTORY_UNPARSED_FAILED is set it ends.
+#[test]
+fn a_wrong_password_is_said_by_the_inventory() {
+    let lab = Lab::demo();
+    let wrong = "wrong-password-of-the-inventory";
+    let mut cores = 0;
+    let known = ["/work/venvs/v217/bin", "/work/venvs/v219/bin"].map(PathBuf::from);
+    let known = known
+        .into_iter()
+        .filter(|d| d.join("ansible-inventory").is_file());
+    for bin in ansible().into_iter().chain(known) {
+        cores += 1;
+        let out = listed(&bin, &lab, json!({"password": wrong}), &[]);
+        let text = format!(
+            "{}{}",
+            String::from_utf8_lossy(&out.stderr),
+            String::from_utf8_lossy(&out.stdout)
+        );
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            words.contains("Unable to log on to the vCenter or ESXi API at")
+                && words.contains("Login failure"),
+            "{}: {words}",
+            bin.display()
+        );
+        assert!(!text.contains(wrong));
+        let failing = [("ANSIBLE_INVENTORY_UNPARSED_FAILED", "true")];
+        let out = listed(&bin, &lab, json!({"password": wrong}), &failing);
+        assert!(!out.status.success(), "{}", bin.display());
+    }
+    println!("inventory: a wrong password is said by {cores} cores");
 }
 
 /// V4.1, V4.3, V4.4, V4.6, V4.8.

@@ -319,6 +319,12 @@ impl Think for Relocate {
             let after = vt::without_task(vm, task);
             return Err(vt::wait_for(&self.target, vm, task, self.timeout_s, false, &after).into());
         }
+        if let Some(about) = look.aux(&VcKey::About, "what kind of server this is")?
+            && about.known().and_then(|a| text(a, "apiType")) == Some("HostAgent")
+        {
+            let why = "this is a standalone host, and only a vCenter moves machines; add the host to one, or copy the files while it is off";
+            return Err(self.target.refusal(why).into());
+        }
         check::check(&self.target, look, vm, &goal, self.wanted.thin, &mut plan)?;
         plan.warnings.extend(goal.notes.iter().cloned());
         self.throttle(look, vm)?;

@@ -73,6 +73,7 @@ impl Site {
     pub fn new() -> Site {
         let mut s = Site::default();
         s.put(VcKey::VmNames, json!([]));
+        s.put(VcKey::About, json!({"apiType": "VirtualCenter"}));
         s
     }
 
