@@ -146,8 +146,8 @@ pub fn story(s: &mut Scenario<'_>) -> Result<(), String> {
     )?;
     let to_come: u64 = STAGES.iter().map(|(n, _)| memory(n)).sum::<u64>() << 20;
     let line = |node: &str| -> Value {
-        let all = r["memory"].as_array().into_iter().flatten();
-        all.cloned().find(|m| m["node"] == node).unwrap_or_default()
+        let mut all = r["memory"].as_array().into_iter().flatten();
+        all.find(|m| m["node"] == node).cloned().unwrap_or_default()
     };
     let short = |m: &Value| json!([m["total"], m["to_come"], m["fits"]]);
     s.equal(
