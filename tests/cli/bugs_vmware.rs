@@ -251,6 +251,37 @@ fn p73_p74_trunks_private_vlans_and_opaque_networks_are_never_translated_silentl
     assert!(v["nics"][0]["portgroup_key"].is_string());
 }
 
+/// The name that the vCenter uses stays in the description, and the guest is known by its number.
+#[test]
+fn p68_names_become_dns_names_and_the_old_one_is_kept() {
+    let names = ["Crypt 01", "Büro-Server", "джум", "a_b", &"x".repeat(70)];
+    let mut w = worlds::demo();
+    let vms = w["vcenter"]["vms"].as_array_mut().expect("machines");
+    for (i, name) in names.iter().enumerate() {
+        vms.push(json!({"moid": format!("vm-30{i}"), "name": name, "guest_id": "debian12_64Guest", "cpus": 1, "memory_mb": 512,
+            "datastore": "esx-ssd", "power": "off", "disks": [], "nics": []}));
+    }
+    let lab = Lab::start(w);
+    for (i, (name, wanted)) in names
+        .iter()
+        .zip(["Crypt-01", "Buero-Server", "", "a-b", ""])
+        .enumerate()
+    {
+        let v = vm(&lab, &format!("vm-30{i}"));
+        assert_eq!(v["name"], *name);
+        let dns = v["dns_name"].as_str().expect("a name");
+        assert!(wanted.is_empty() || dns == wanted, "{name}: {dns}");
+        assert!(pve::check::is_dns_name(dns), "{name}: {dns}");
+        let args = json!({"vmid": 700 + i, "node": "pve1", "name": dns, "description": name, "create_only": ["name", "description"]});
+        crate::support::triple(&lab, "pve_vm_shell", args).changed();
+        let made = lab
+            .guest(u32::try_from(700 + i).expect("an id"))
+            .expect("the guest");
+        assert_eq!(made["config"]["name"], dns);
+        assert_eq!(made["config"]["description"], *name);
+    }
+}
+
 #[test]
 fn p69_names_with_spaces_and_brackets_are_found() {
     let lab = estate();

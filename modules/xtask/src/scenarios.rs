@@ -49,6 +49,7 @@ const SCENARIOS: &[(&str, Story)] = &[
     ("create, start, remove", life::own),
     ("the users' playbooks with the names swapped", life::swapped),
     ("the report of discover", report::story),
+    ("disks of every bus", every_bus),
 ];
 
 /// A lab, and what was shown on it.
@@ -474,6 +475,36 @@ fn in_the_way(s: &mut Scenario<'_>) -> Result<(), String> {
         failed(&run).is_empty() && s.vm("vm-111")?["power"] == "poweredOff",
         &format!("a guest without Tools: {:?}", failed(&run)),
     )
+}
+
+/// P78, P84: each disk keeps the bus of its controller, an NVMe disk becomes the next SCSI one, and IDE disks need a machine that
+/// has all four of them, which is the default one.
+fn every_bus(s: &mut Scenario<'_>) -> Result<(), String> {
+    let mut world = s.lab.world.clone();
+    let vms = world["vcenter"]["vms"].as_array_mut().ok_or("no vms")?;
+    let vm = vms.iter_mut().find(|v| v["moid"] == "vm-101");
+    vm.ok_or("no vm-101")?["disks"] = json!([
+        {"controller": "pvscsi", "bus": 0, "unit": 1, "size_mib": 3},
+        {"controller": "nvme", "bus": 0, "unit": 0, "size_mib": 4},
+        {"controller": "sata", "bus": 0, "unit": 2, "size_mib": 5},
+        {"controller": "ide", "bus": 0, "unit": 0, "size_mib": 6},
+        {"controller": "ide", "bus": 1, "unit": 0, "size_mib": 7},
+    ]);
+    s.lab.reset(&world)?;
+    let one = ["--limit", "web01"];
+    let said = failed(&s.converge("sdn,build,relocate,cutover", &one)?);
+    let guest = s.guest(20101)?;
+    let size = |slot: &str| {
+        let text = guest["config"][slot].as_str().unwrap_or_default();
+        text.rsplit("size=").next().unwrap_or_default().to_owned()
+    };
+    let slots = ["scsi0", "scsi1", "sata0", "ide0", "ide1"].map(size);
+    s.claim(
+        said.is_empty() && slots == ["3M", "4M", "5M", "6M", "7M"],
+        &format!("disks of every bus: {said:?} {}", guest["config"]),
+    )?;
+    let machine = guest["config"]["machine"].as_str().unwrap_or_default();
+    s.claim(!machine.contains("q35"), "IDE disks and a q35 machine")
 }
 
 /// `cargo xtask test`'s step; kept apart so that it can be run alone.
