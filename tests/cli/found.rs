@@ -193,3 +193,18 @@ fn what_waits_is_listed_by_name() {
         assert_eq!(names, ["bios", "cores", "numa", "sockets"]);
     }
 }
+
+/// As the peer's documentation has it: a cloud-init drive with the format that it is made in.
+#[test]
+fn a_cloud_init_drive_with_a_format() {
+    let lab = Lab::start(worlds::small());
+    let t = shell(
+        &lab,
+        json!({"vmid": 130, "name": "c", "node": "pve1", "ide": {"ide2": "local:cloudinit,format=qcow2"}, "ciuser": "u"}),
+    )
+    .changed();
+    assert_eq!(
+        t.apply["config"]["ide2"],
+        "local:130/vm-130-cloudinit.qcow2,media=cdrom"
+    );
+}

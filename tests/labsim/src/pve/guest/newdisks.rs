@@ -293,7 +293,7 @@ pub fn clean(st: &State, key: &str, value: &str) -> Result<String, PveError> {
             ));
         };
         parsed.set("file", volid);
-    } else if file.ends_with(":cloudinit") {
+    } else if file.ends_with(":cloudinit") && parsed.get("format").is_none() {
         parsed.set("media", "cdrom");
     }
     Ok(drive::print(key, &parsed))
