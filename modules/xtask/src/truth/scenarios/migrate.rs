@@ -302,13 +302,21 @@ fn relocations(root: &Path) -> Result<Vec<Scenario>, String> {
             )
             .on(
                 When::Start,
-                Event::Set(json!({"vcenter": {"relocate_min_ms": 15000}})),
+                Event::Set(json!({"vcenter": {"relocate_min_ms": 60000}})),
             )
             .on(
                 When::Meanwhile,
-                Event::Set(json!({"vcenter": {"relocate_min_ms": 15000}})),
+                Event::Set(json!({"vcenter": {"relocate_min_ms": 60000}})),
             )
-            .tasks(plain),
+            .tasks(
+                r"
+- name: Relocate it
+  RELOCATE:
+    moid: vm-101
+    destination_datastore: migration-nfs
+    timeout: 300
+",
+            ),
         s("to another host in the cluster", one.clone()).tasks(
             r"
 - name: Move it
