@@ -400,3 +400,28 @@ fn a_copy_that_may_not_fit_is_announced() {
     );
     empty.run().ok();
 }
+
+/// Found by the generated playbooks, seed 17.
+#[test]
+fn an_id_that_the_server_chose_is_announced_where_it_is_replaced() {
+    let lab = Lab::start(worlds::small());
+    let ledger = tempfile::tempdir().unwrap();
+    let check = |args: Value| {
+        lab.call("pve_vm_shell", args)
+            .ledger(ledger.path())
+            .check(true)
+            .run()
+            .ok()
+    };
+    check(json!({"vmid": 300, "name": "made", "node": "pve1"}));
+    let plain = check(json!({"vmid": 300, "memory": 1024}));
+    assert_eq!(plain["unverified"], Value::Null);
+    let named = check(json!({"vmid": 300, "smbios": "uuid=0c8ad2a8-5b3c-4b51-8a5a-0d7e1b7e0002"}));
+    assert!(
+        named["unverified"]
+            .to_string()
+            .contains("smbios1 of guest 300"),
+        "{}",
+        *named
+    );
+}

@@ -68,6 +68,30 @@ impl Shell {
     }
 }
 
+impl Shell {
+    /// An earlier task of this check run makes the guest, and the server chooses the id that this task gives another value: which one it
+    /// was before is shown only for real.
+    fn unknown_ids(&self, look: &Look<'_>) {
+        for (key, fact) in look.facts().iter() {
+            let (Some(PveKey::Guest(vmid)), Some(guest)) = (PveKey::parse(key), fact.known())
+            else {
+                continue;
+            };
+            for id in ["smbios1", "vmgenid"] {
+                let planned = guest["config"][id].as_str().unwrap_or_default();
+                if guest["digest"] == ""
+                    && self.want.contains_key(id)
+                    && planned.contains(plan::SERVER)
+                {
+                    look.note(format!(
+                        "{id} of guest {vmid} before this task: the server chooses it when an earlier task of this run makes the guest"
+                    ));
+                }
+            }
+        }
+    }
+}
+
 /// An earlier task of this check run imports a disk whose source is only planned, too: the configuration that is shown lacks its size.
 fn unknown_sizes(look: &Look<'_>) {
     for (key, fact) in look.facts().iter() {
@@ -113,6 +137,7 @@ impl Think for Shell {
         };
         plan.warnings.splice(0..0, self.warnings.iter().cloned());
         unknown_sizes(look);
+        self.unknown_ids(look);
         Ok(plan)
     }
 }
