@@ -233,6 +233,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         return super().verify_file(path) and path.endswith(FILE_NAMES)
 
     def parse(self, inventory, loader, path, cache=True):
+        # Set but empty counts as unset, as in the modules: AWX sets what a credential leaves empty, and an empty
+        # VMWARE_VALIDATE_CERTS must not come to mean false.
+        for name in [n for n, value in os.environ.items() if n.startswith("VMWARE_") and not value.strip()]:
+            del os.environ[name]
         super().parse(inventory, loader, path, cache=cache)
         self._read_config_data(path)
         if self.get_option("gather_tags"):

@@ -72,6 +72,18 @@ options:
       - Whether the network interfaces that the guest agent reports are returned.
     type: bool
     default: false
+  history:
+    description:
+      - 'Whether RV(proxmox_vms[].history) is returned, for guests that O(vmid) or O(name) select: whether the guest
+        ever ran, and which tasks of it run now. Needs Sys.Audit on the nodes to be certain.'
+    type: bool
+    default: false
+  paths:
+    description:
+      - 'Whether RV(proxmox_vms[].disks[].path) is returned, for guests that O(vmid) or O(name) select: where the disk
+        is on its node.'
+    type: bool
+    default: false
   capacity:
     description:
       - 'Whether RV(nodes) and RV(storages) are returned: what there is room for.'
@@ -217,9 +229,18 @@ proxmox_vms:
       type: list
     disks:
       description:
-        - Its drives, parsed; sizes in bytes.
+        - Its drives, parsed; sizes in bytes; with O(paths) also C(path) and C(path_format), null where the storage does
+          not say.
       returned: when the configuration was read
       type: list
+    history:
+      description:
+        - 'C(ran): whether it ever ran, null if that is not known, and C(why) says how it is known; C(created): when it
+          was made, in seconds since 1970, or null; C(starts): tasks that started it; C(running): its tasks that run
+          now; C(unseen): what could not be looked at. A guest that was made and started before the task lists begin, or
+          started without Proxmox VE, cannot be told.'
+      returned: with O(history)
+      type: dict
     mac:
       description:
         - MAC address by card.
@@ -230,6 +251,11 @@ proxmox_vms:
         - What waits for the next stop; null means removal.
       returned: when the configuration was read
       type: dict
+    ha_managed:
+      description:
+        - Whether HA manages it.
+      returned: for guests that O(vmid) or O(name) select
+      type: bool
     tag_list:
       description:
         - Its tags.
@@ -297,6 +323,8 @@ def main():
             "name": {"type": "str"},
             "config": {"type": "str", "default": "none", "choices": ["none", "current", "pending"]},
             "network": {"type": "bool", "default": False},
+            "history": {"type": "bool", "default": False},
+            "paths": {"type": "bool", "default": False},
             "capacity": {"type": "bool", "default": False},
             "api_host": {"type": "str", "required": True, "fallback": (env_fallback, ["PROXMOX_HOST"])},
             "api_port": {"type": "int", "fallback": (env_fallback, ["PROXMOX_PORT"])},

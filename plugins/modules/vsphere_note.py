@@ -54,6 +54,11 @@ options:
         M(trueplan.virt.vsphere_powerstate) refuses to power on a VM that carries such a line, whatever its key.'
     type: str
     default: trueplan
+  stamp:
+    description:
+      - 'A date or time that stands in parentheses at the end of a line that is written. A line that differs in nothing
+        else is up to date and keeps its own; plans and differences show a new one as C(<stamp>).'
+    type: str
   timeout:
     description:
       - Seconds to wait for another running task of the VM, and again for our own.
@@ -320,6 +325,7 @@ def main():
             "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
             "text": {"type": "str"},
             "key": {"type": "str", "default": "trueplan", "no_log": False},
+            "stamp": {"type": "str"},
             "timeout": {"type": "int", "default": 600},
             "name": {"type": "str"},
             "uuid": {"type": "str"},

@@ -10,6 +10,8 @@ pub mod pve_common;
 mod pve_disk_import;
 pub mod pve_drives;
 pub mod pve_foresee;
+mod pve_ha_resource;
+pub mod pve_history;
 mod pve_nic;
 mod pve_pool_member;
 pub mod pve_sdn;
@@ -26,6 +28,7 @@ mod vsphere_portgroups;
 mod vsphere_powerstate;
 mod vsphere_relocate;
 pub mod vsphere_target;
+mod vsphere_vm;
 mod vsphere_vm_info;
 
 use plan::Module;
@@ -63,6 +66,7 @@ pub fn registry() -> &'static [&'static Def] {
 const REGISTRY: &[&Def] = &[
     &pve_acl::DEF,
     &pve_disk_import::DEF,
+    &pve_ha_resource::DEF,
     &pve_nic::DEF,
     &pve_pool_member::DEF,
     &pve_user_info::DEF,
@@ -74,6 +78,7 @@ const REGISTRY: &[&Def] = &[
     &vsphere_note::DEF,
     &vsphere_portgroups::DEF,
     &vsphere_powerstate::DEF,
+    &vsphere_vm::DEF,
     &vsphere_vm_info::DEF,
     &vsphere_relocate::DEF,
 ];

@@ -2,6 +2,7 @@
 
 use crate::look::{self, Look, Stop, Think};
 use crate::pve_common::{self as common, Guest};
+use crate::pve_history;
 use crate::{Def, Side};
 use plan::{ErrorKind, Fact, Facts, Key, Module, Outcome, Plan, Refusal};
 use pve::PropString;
@@ -31,6 +32,8 @@ const OPTIONS: &[Opt] = &[
     .choices(&["none", "current", "pending"])
     .default("\"none\""),
     Opt::bool("network", "Whether the network interfaces that the guest agent reports are returned.").default("false"),
+    Opt::bool("history", "Whether RV(proxmox_vms[].history) is returned, for guests that O(vmid) or O(name) select: whether the guest ever ran, and which tasks of it run now. Needs Sys.Audit on the nodes to be certain.").default("false"),
+    Opt::bool("paths", "Whether RV(proxmox_vms[].disks[].path) is returned, for guests that O(vmid) or O(name) select: where the disk is on its node.").default("false"),
     Opt::bool("capacity", "Whether RV(nodes) and RV(storages) are returned: what there is room for.").default("false"),
 ];
 
@@ -74,7 +77,13 @@ const GUEST: &[Ret] = &[
         "disks",
         Kind::List,
         "when the configuration was read",
-        "Its drives, parsed; sizes in bytes.",
+        "Its drives, parsed; sizes in bytes; with O(paths) also C(path) and C(path_format), null where the storage does not say.",
+    ),
+    Ret::new(
+        "history",
+        Kind::Dict,
+        "with O(history)",
+        "C(ran): whether it ever ran, null if that is not known, and C(why) says how it is known; C(created): when it was made, in seconds since 1970, or null; C(starts): tasks that started it; C(running): its tasks that run now; C(unseen): what could not be looked at. A guest that was made and started before the task lists begin, or started without Proxmox VE, cannot be told.",
     ),
     Ret::new(
         "mac",
@@ -87,6 +96,12 @@ const GUEST: &[Ret] = &[
         Kind::Dict,
         "when the configuration was read",
         "What waits for the next stop; null means removal.",
+    ),
+    Ret::new(
+        "ha_managed",
+        Kind::Bool,
+        "for guests that O(vmid) or O(name) select",
+        "Whether HA manages it.",
     ),
     Ret::new("tag_list", Kind::List, "always", "Its tags."),
 ];
@@ -160,6 +175,8 @@ pub struct VmInfo {
     name: Option<String>,
     config: Shown,
     network: bool,
+    history: bool,
+    paths: bool,
     capacity: bool,
 }
 
@@ -188,6 +205,8 @@ impl VmInfo {
                 _ => Shown::None,
             },
             network: args.flag("network"),
+            history: args.flag("history"),
+            paths: args.flag("paths"),
             capacity: args.flag("capacity"),
         })
     }
@@ -287,6 +306,11 @@ impl VmInfo {
                     entry.insert(k.to_owned(), v.clone());
                 }
             }
+            let managed = &s["ha"]["managed"];
+            entry.insert(
+                "ha_managed".into(),
+                json!(*managed == json!(1) || *managed == json!(true)),
+            );
         }
         entry.insert("vmid".into(), json!(vmid));
         let template = entry
@@ -334,6 +358,24 @@ impl VmInfo {
                 _ => Value::Null,
             };
             entry.insert("network".into(), shown);
+        }
+        if self.history && self.narrow() {
+            let runs = matches!(entry.get("status"), Some(s) if *s != json!("stopped"));
+            let known = match facts.get(PveKey::GuestHistory(vmid).key()) {
+                Some(Fact::Known(h)) => h.clone(),
+                Some(Fact::Unreadable(why)) => json!({"tasks": [], "unseen": [why]}),
+                _ => json!({"tasks": [], "unseen": ["the guest cannot be read"]}),
+            };
+            entry.insert("history".into(), pve_history::told(&known, runs));
+        }
+        if self.paths
+            && let Some(Value::Array(disks)) = entry.get_mut("disks")
+        {
+            for d in disks {
+                let at = volume_key(&node, d).and_then(|k| facts.known(k.key()));
+                d["path"] = at.map_or(Value::Null, |v| v["path"].clone());
+                d["path_format"] = at.map_or(Value::Null, |v| v["format"].clone());
+            }
         }
         (Value::Object(entry), warnings)
     }
@@ -391,6 +433,14 @@ impl VmInfo {
         }
         entry.insert("pending".into(), Value::Object(pending));
     }
+}
+
+/// Where a parsed disk's volume is asked for; none for what is no volume.
+fn volume_key(node: &str, disk: &Value) -> Option<PveKey> {
+    Some(PveKey::Volume {
+        node: node.to_owned(),
+        volid: disk["volume"].as_str()?.to_owned(),
+    })
 }
 
 fn nic_json(nic: &PropString) -> Value {
@@ -485,8 +535,30 @@ impl Think for VmInfo {
             if self.network {
                 ask.push(PveKey::AgentInterfaces(vmid));
             }
+            if self.history && self.narrow() {
+                ask.push(PveKey::GuestHistory(vmid));
+            }
         }
         look.want(&ask)?;
+        if self.paths && self.narrow() {
+            let mut ask = Vec::new();
+            for (vmid, g) in guests
+                .iter()
+                .filter_map(|g| Some((Self::guest_of(g)?.0, g)))
+            {
+                let (seen, _) = self.described(facts, g.clone());
+                let node = seen["node"].as_str().unwrap_or_default();
+                let known = facts.known(PveKey::Guest(vmid).key()).is_some();
+                let disks = seen["disks"].as_array().filter(|_| known);
+                ask.extend(
+                    disks
+                        .into_iter()
+                        .flatten()
+                        .filter_map(|d| volume_key(node, d)),
+                );
+            }
+            look.want(&ask)?;
+        }
         Ok(Plan::empty())
     }
 }

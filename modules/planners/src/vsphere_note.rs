@@ -6,7 +6,7 @@ use crate::common::PLAN_ONLY;
 use crate::vsphere_common::CONNECTION;
 use crate::vsphere_target::{self as vt, Names, SELECT, Target};
 use crate::{Def, Side};
-use plan::{Await, ErrorKind, Facts, Key, Module, Outcome, Plan, Refusal, Wait};
+use plan::{Arg, Await, ErrorKind, Facts, Key, Module, Outcome, Plan, Refusal, Wait};
 use serde_json::{Map, Value, json};
 use spec::shared::{EXPECT_PLAN, RETURNS, RETURNS_WRITING};
 use spec::{ArgError, Args, Kind, ModuleSpec, Opt, Ret};
@@ -16,6 +16,7 @@ const OWN: &[Opt] = &[
     Opt::str("state", "V(present) writes the line or replaces the one with this O(key); V(absent) removes it. All other lines stay as they are.").choices(&["present", "absent"]).default("\"present\""),
     Opt::str("text", "What the line says after its key; one line. Needed for O(state=present)."),
     Opt::str("key", "The word in square brackets by which the line is known: lower-case letters, digits, C(.), C(_), C(:) and C(-). M(trueplan.virt.vsphere_powerstate) refuses to power on a VM that carries such a line, whatever its key.").default("\"trueplan\""),
+    Opt::str("stamp", "A date or time that stands in parentheses at the end of a line that is written. A line that differs in nothing else is up to date and keeps its own; plans and differences show a new one as C(<stamp>)."),
     Opt::int("timeout", "Seconds to wait for another running task of the VM, and again for our own.").default("600").range(1, 604_800),
 ];
 
@@ -62,6 +63,7 @@ struct Note {
     key: String,
     /// `None`: no such line.
     text: Option<String>,
+    stamp: Option<String>,
     timeout_s: u64,
 }
 
@@ -163,6 +165,12 @@ fn make(a: &Args) -> Result<Box<dyn Module>, Vec<ArgError>> {
             );
         }
     }
+    let stamp = a.str("stamp").map(|s| s.trim().to_owned());
+    if let Some(s) = &stamp
+        && s.contains(['\n', '\r', '(', ')'])
+    {
+        bad("stamp", s, "a stamp is a date or time without parentheses");
+    }
     if !errors.is_empty() {
         return Err(errors);
     }
@@ -174,11 +182,39 @@ fn make(a: &Args) -> Result<Box<dyn Module>, Vec<ArgError>> {
         target: Target::new(a, &names, "change the notes of"),
         key,
         text,
+        stamp,
         timeout_s: a
             .int("timeout")
             .and_then(|t| t.try_into().ok())
             .unwrap_or(600),
     }))
+}
+
+impl Note {
+    /// The line's text: the one that is there if it differs in its stamp only.
+    fn wanted(&self, annotation: &str) -> Option<String> {
+        let text = self.text.as_ref()?;
+        let Some(stamp) = &self.stamp else {
+            return Some(text.clone());
+        };
+        let kept = current(annotation, &self.key).filter(|c| {
+            let rest = c.strip_prefix(text.as_str());
+            rest.is_some_and(|r| {
+                r.starts_with(" (") && r.ends_with(')') && r.matches('(').count() == 1
+            })
+        });
+        Some(kept.map_or_else(|| format!("{text} ({stamp})"), str::to_owned))
+    }
+
+    /// Notes as they are shown: a stamp of this run differs from that of the check run.
+    fn masked(&self, annotation: &str) -> String {
+        match (&self.text, &self.stamp) {
+            (Some(t), Some(s)) => {
+                annotation.replace(&format!("{t} ({s})"), &format!("{t} (<stamp>)"))
+            }
+            _ => annotation.to_owned(),
+        }
+    }
 }
 
 impl Think for Note {
@@ -199,7 +235,7 @@ impl Think for Note {
             .into());
         }
         let old = text(vm, "annotation").unwrap_or("");
-        let new = edit(old, &self.key, self.text.as_deref());
+        let new = edit(old, &self.key, self.wanted(old).as_deref());
         let mut plan = Plan::empty();
         if new == old {
             return Ok(plan);
@@ -214,14 +250,20 @@ impl Think for Note {
             (Some(_), Some(_)) => "replace our line in the notes; the others stay",
         };
         let after = vt::with(vm, &[("annotation", json!(new))]);
+        let mut step = vt::step(vm, "ReconfigVM_Task", &[], why);
+        let spec = json!({"annotation": new});
+        step.request = step.request.arg(
+            "spec",
+            match &self.stamp {
+                None => Arg::Lit(spec),
+                Some(_) => Arg::Shown {
+                    symbol: json!({"annotation": self.masked(&new)}).to_string(),
+                    value: spec,
+                },
+            },
+        );
         plan.push(
-            vt::step(
-                vm,
-                "ReconfigVM_Task",
-                &[("spec", json!({"annotation": new}))],
-                why,
-            )
-            .wait(Await::Task {
+            step.wait(Await::Task {
                 timeout_s: self.timeout_s,
             })
             .effect(vt::put(&after)),
@@ -255,7 +297,7 @@ impl Module for Note {
         match self.target.in_facts(facts) {
             Some(vm) => json!({
                 "name": vm["name"],
-                "notes": text(vm, "annotation").unwrap_or("").split('\n').map(|l| l.trim_end_matches('\r')).collect::<Vec<_>>(),
+                "notes": self.masked(text(vm, "annotation").unwrap_or("")).split('\n').map(|l| l.trim_end_matches('\r')).collect::<Vec<_>>(),
             }),
             None => Value::Null,
         }

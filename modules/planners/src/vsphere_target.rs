@@ -213,6 +213,33 @@ impl Target {
         Ok(vm)
     }
 
+    /// Whether there is none, for what is to be absent.
+    ///
+    /// # Errors
+    /// Missing facts; a datacenter that does not exist; unreadable.
+    pub fn is_absent(&self, look: &Look<'_>) -> Result<bool, Stop> {
+        let absent = if self.by_list() {
+            match look.fact(&VcKey::VmNames)? {
+                Fact::Known(Value::Array(all)) => self.candidates(all).is_empty(),
+                Fact::Unreadable(why) => {
+                    return Err(refuse(ErrorKind::Permission, self.unable(why)));
+                }
+                _ => true,
+            }
+        } else {
+            look.fact(&self.key())?.is_absent()
+        };
+        if let (true, Some(d)) = (absent, &self.datacenter)
+            && let Some(Value::Array(all)) = look.fact(&VcKey::Datacenters)?.known()
+            && !all
+                .iter()
+                .any(|v| same_name(text(v, "name").unwrap_or(""), d) || text(v, "moid") == Some(d))
+        {
+            return Err(no_datacenter(&self.unable(""), d, all));
+        }
+        Ok(absent)
+    }
+
     fn find_listed<'a>(&self, look: &Look<'a>) -> Result<&'a Value, Stop> {
         let names: &[Value] = match look.fact(&VcKey::VmNames)? {
             Fact::Known(Value::Array(all)) => all,

@@ -16,6 +16,10 @@ pub enum PveKey {
     GuestStatus(u32),
     /// Running tasks of the guest that the caller may see: `[{upid, node, type, user, starttime}]`.
     GuestTasks(u32),
+    /// What the nodes' task lists say of a guest, ended tasks too:
+    /// `{tasks: [{upid, node, type, user, starttime, endtime?, status?}] by start, unseen: [why]}`; `unseen` names every node whose
+    /// list is not known in whole (no answer, no Sys.Audit, too long).
+    GuestHistory(u32),
     /// All guests that the caller may see: `[{vmid, node, type, name, status, template, tags, pool, lock?}]`, with whatever else the
     /// server says of them (load, sizes).
     Guests,
@@ -84,6 +88,8 @@ pub enum PveKey {
     Task(String),
     /// HA resources: `[{sid, state}]`.
     HaResources,
+    /// One HA resource, by its id (`vm:100`): `{sid, state?, max_restart?, max_relocate?, failback?, group?, comment?, digest}`.
+    HaResource(String),
     /// Pools: `[{poolid}]`.
     Pools,
     /// One pool: `{poolid, comment?, vms: [vmid], storages: [id]}`; containers are among the vms.
@@ -127,6 +133,7 @@ impl PveKey {
             PveKey::Guest(v) => p(&["guest", &n(v)]),
             PveKey::GuestStatus(v) => p(&["status", &n(v)]),
             PveKey::GuestTasks(v) => p(&["guest-tasks", &n(v)]),
+            PveKey::GuestHistory(v) => p(&["guest-history", &n(v)]),
             PveKey::Guests => p(&["guests"]),
             PveKey::NodeGuests(node) => p(&["node-guests", node]),
             PveKey::NextId => p(&["next-id"]),
@@ -163,6 +170,7 @@ impl PveKey {
             PveKey::SdnZone(z) => p(&["sdn-zone", z]),
             PveKey::Task(upid) => p(&["task", upid]),
             PveKey::HaResources => p(&["ha-resources"]),
+            PveKey::HaResource(sid) => p(&["ha-resource", sid]),
             PveKey::Pools => p(&["pools"]),
             PveKey::Pool(id) => p(&["pool", id]),
             PveKey::PoolMember(id, m) => p(&["pool-member", id, m]),
@@ -191,6 +199,7 @@ impl PveKey {
             "guest" => PveKey::Guest(v(2)?),
             "status" => PveKey::GuestStatus(v(2)?),
             "guest-tasks" => PveKey::GuestTasks(v(2)?),
+            "guest-history" => PveKey::GuestHistory(v(2)?),
             "guests" => PveKey::Guests,
             "node-guests" => PveKey::NodeGuests(s(2)?),
             "next-id" => PveKey::NextId,
@@ -224,6 +233,7 @@ impl PveKey {
             "sdn-zone" => PveKey::SdnZone(s(2)?),
             "task" => PveKey::Task(s(2)?),
             "ha-resources" => PveKey::HaResources,
+            "ha-resource" => PveKey::HaResource(s(2)?),
             "pools" => PveKey::Pools,
             "pool" => PveKey::Pool(s(2)?),
             "pool-member" => PveKey::PoolMember(s(2)?, s(3)?),

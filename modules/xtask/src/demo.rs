@@ -113,21 +113,19 @@ impl Stage {
 }
 
 /// The token of docs/privileges.md for these stages: one of its own for each, and one that may do them all.
-fn token_of(tags: &str) -> &str {
+pub fn token_of(tags: &str) -> &str {
     match tags {
         // Relocation writes nothing here: it only looks whether the guest has gone over.
         "discover" | "relocate" => "discover",
-        "sdn" | "build" | "cutover" => tags,
+        "sdn" | "build" | "cutover" | "status" | "verify" | "rollback" | "finish" => tags,
+        "retire" => "verify",
         _ => "whole",
     }
 }
 
 fn token_secret(world: &Value, token: &str) -> String {
     let all = world["pve"]["tokens"]["migrate@pve"].as_array();
-    let ours = all
-        .into_iter()
-        .flatten()
-        .find(|t| t["tokenid"] == token && t["privsep"] == 1);
+    let ours = all.into_iter().flatten().find(|t| t["tokenid"] == token);
     ours.map_or_else(String::new, |t| text(t, "secret"))
 }
 
@@ -437,7 +435,7 @@ fn hash_volume(lab: &Lab, world: &Value, volume: &str) -> Result<String, String>
 }
 
 /// The file behind `storage:vmid/name` of a directory storage.
-fn volume_file(world: &Value, volume: &str) -> Option<String> {
+pub fn volume_file(world: &Value, volume: &str) -> Option<String> {
     let (storage, rest) = volume.split_once(':')?;
     let name = format!("images/{rest}");
     let all = world["pve"]["storages"].as_array()?;

@@ -17,6 +17,7 @@ const SHIPPED: &[&str] = &[
     "playbooks",
     "roles",
     "docs",
+    "execution-environment.yml",
 ];
 
 /// The architecture whose binary lies directly under plugins/bin; others lie in a folder of their own (plugins/action/native.py).

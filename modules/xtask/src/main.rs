@@ -1,6 +1,7 @@
 //! `cargo xtask`: everything that is more than one `cargo` call.
 
 mod ansible;
+mod awx;
 mod bench;
 mod demo;
 mod dist;
@@ -71,8 +72,11 @@ enum Command {
     },
     /// The playbook where things go otherwise than in the demo.
     Scenarios {
-        /// Only those whose name contains this; `broken` runs the planner that is broken on purpose.
+        /// Only those whose name contains this (or one of these, separated by commas); `broken` runs the planner that is broken on purpose.
         only: Option<String>,
+        /// Also the long ones, with the full counts.
+        #[arg(long)]
+        full: bool,
     },
     /// Check mode against the real run, in figures: ours beside the peers', scenario by scenario.
     Truth {
@@ -139,10 +143,10 @@ fn main() -> ExitCode {
         Command::Test { full } => test::run(&root, full),
         Command::Demo { seed, debug } => demo::run(&root, seed, debug),
         Command::Ansible { full, only } => ansible::run(&root, full, only.as_deref()),
-        Command::Scenarios { only } if only.as_deref() == Some("broken") => {
+        Command::Scenarios { only, .. } if only.as_deref() == Some("broken") => {
             scenarios::broken_planner(&root)
         }
-        Command::Scenarios { only } => scenarios::step(&root, only.as_deref()),
+        Command::Scenarios { only, full } => scenarios::step(&root, only.as_deref(), full),
         Command::Truth { broken: true, .. } => truth::generate::broken_alone(&root),
         Command::Truth {
             generate: Some(many),

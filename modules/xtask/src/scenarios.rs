@@ -1,5 +1,9 @@
 //! The playbook where things go otherwise than in the demo: attach and settle, a disk that fails, a guest that ran again, no tags.
 
+mod after;
+mod awx;
+mod rollback;
+
 use crate::demo::{self, Run, Stage};
 use crate::lab::Lab;
 use crate::{dist, env, report, truth};
@@ -10,13 +14,16 @@ use std::time::Instant;
 mod life;
 
 /// Runs every scenario; gives how many claims were shown, or the first that was not.
-pub fn run(root: &Path, only: Option<&str>) -> Result<usize, String> {
+///
+/// Without a name only the short ones run, unless `full`.
+pub fn run(root: &Path, only: Option<&str>, full: bool) -> Result<usize, String> {
     let stage = Stage::install(root, true)?;
-    let mut shown = 0;
-    for (name, f) in SCENARIOS
-        .iter()
-        .filter(|(n, _)| only.is_none_or(|o| n.contains(o)))
-    {
+    let (mut shown, mut wrong) = (0, vec![]);
+    let chosen = |name: &str, long: bool| match only {
+        Some(o) => o.split(',').any(|part| name.contains(part)),
+        None => full || !long,
+    };
+    for (name, f, _) in SCENARIOS.iter().filter(|(n, _, long)| chosen(n, *long)) {
         eprintln!("xtask: scenario {name}");
         let lab = Lab::start(
             root,
@@ -28,28 +35,51 @@ pub fn run(root: &Path, only: Option<&str>) -> Result<usize, String> {
             root,
             stage: &stage,
             lab,
+            full,
             shown: 0,
             runs: 0,
         };
-        f(&mut s).map_err(|e| format!("{name}: {e}"))?;
+        if let Err(e) = f(&mut s) {
+            eprintln!("xtask: scenario {name}: {e}");
+            wrong.push(format!("{name}: {e}"));
+        }
         shown += s.shown;
     }
-    Ok(shown)
+    match wrong.is_empty() {
+        true => Ok(shown),
+        false => Err(wrong.join("\n")),
+    }
 }
 
 type Story = fn(&mut Scenario<'_>) -> Result<(), String>;
 
-const SCENARIOS: &[(&str, Story)] = &[
-    ("no tags, nothing is shut down", untagged),
-    ("attach and settle", attach),
-    ("the second disk fails", second_disk_fails),
-    ("the window does not grow with the disk", window),
-    ("bytes older than the guest's", older_bytes),
-    ("what stands in the way", in_the_way),
-    ("create, start, remove", life::own),
-    ("the users' playbooks with the names swapped", life::swapped),
-    ("the report of discover", report::story),
-    ("disks of every bus", every_bus),
+/// Name, story, and whether it is a long one.
+const SCENARIOS: &[(&str, Story, bool)] = &[
+    ("no tags, nothing is shut down", untagged, false),
+    ("attach and settle", attach, false),
+    ("the second disk fails", second_disk_fails, false),
+    ("the window does not grow with the disk", window, false),
+    ("bytes older than the guest's", older_bytes, false),
+    ("what stands in the way", in_the_way, false),
+    ("create, start, remove", life::own, false),
+    (
+        "the users' playbooks with the names swapped",
+        life::swapped,
+        false,
+    ),
+    ("the report of discover", report::story, false),
+    ("disks of every bus", every_bus, false),
+    ("rollback, and over again", rollback::never_ran, false),
+    ("rollback of a guest that ran", rollback::ran, true),
+    ("rollback that dies half-way", rollback::half_way, true),
+    ("rollback of an attached guest", rollback::attached, true),
+    ("verify", rollback::verify, false),
+    ("no shutdown after the deadline", rollback::deadline, true),
+    ("finish", after::finish, true),
+    ("retire", after::retire, false),
+    ("credentials as AWX gives them", awx::credentials, true),
+    ("two slices of ansible-runner", awx::slices, true),
+    ("killed in the middle of each stage", awx::killed, true),
 ];
 
 /// A lab, and what was shown on it.
@@ -57,6 +87,8 @@ pub(crate) struct Scenario<'a> {
     root: &'a Path,
     stage: &'a Stage,
     pub(crate) lab: Lab,
+    /// The large counts.
+    full: bool,
     shown: usize,
     runs: usize,
 }
@@ -67,6 +99,83 @@ impl Scenario<'_> {
         self.runs += 1;
         let name = format!("run{}", self.runs);
         demo::play(self.root, self.stage, &self.lab, &name, tags, args)
+    }
+
+    /// One module by hand, with the token that may do all.
+    fn by_hand(&self, module: &str, args: &Value) -> Result<Value, String> {
+        let log = self.lab.state.join("by-hand.jsonl");
+        let _ = std::fs::remove_file(&log);
+        let mut c = self
+            .stage
+            .command(self.root, &self.lab, "ansible", &log, "trueplan");
+        c.env("ANSIBLE_LOAD_CALLBACK_PLUGINS", "true");
+        c.args(["localhost", "-m", module, "-a", &args.to_string()]);
+        let o = c.output().map_err(|e| format!("ansible: {e}"))?;
+        let lines = truth::read(&log, &self.lab.state).unwrap_or_default();
+        match lines.last() {
+            Some(l) if l.status != "failed" => Ok(l.result.clone()),
+            _ => Err(format!(
+                "{module} by hand: {}{}",
+                String::from_utf8_lossy(&o.stdout),
+                String::from_utf8_lossy(&o.stderr)
+            )),
+        }
+    }
+
+    /// A run that must be refused with that text, in check mode and for real, without a write.
+    fn refused(&mut self, tags: &str, args: &[&str], why: &str) -> Result<(), String> {
+        self.refused_by(tags, args, why, &[true, false])
+    }
+
+    /// The same in check mode only, for further reasons of one kind.
+    fn foreseen(&mut self, tags: &str, args: &[&str], why: &str) -> Result<(), String> {
+        self.refused_by(tags, args, why, &[true])
+    }
+
+    fn refused_by(
+        &mut self,
+        tags: &str,
+        args: &[&str],
+        why: &str,
+        modes: &[bool],
+    ) -> Result<(), String> {
+        for check in modes.iter().copied() {
+            let mut all = args.to_vec();
+            if check {
+                all.push("--check");
+            }
+            let run = self.play(tags, &all)?;
+            let said = failed(&run);
+            self.claim(
+                said.iter().any(|m| m.contains(why)),
+                &format!("{tags}, check {check}: not refused with {why:?}: {said:?}"),
+            )?;
+            self.claim(
+                run.writes == 0,
+                &format!(
+                    "{tags}, check {check}: {} writes although refused",
+                    run.writes
+                ),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Check and real, equal: for what removes the guest from the inventory, so that there is no second run.
+    fn converge_once(&mut self, tags: &str, args: &[&str]) -> Result<Run, String> {
+        let mut with_check = args.to_vec();
+        with_check.push("--check");
+        let check = self.play(tags, &with_check)?;
+        let real = self.play(tags, args)?;
+        let t = truth::compare(&check.lines, &real.lines);
+        self.claim(
+            t.all > 0 && t.equal == t.all && check.writes == 0,
+            &format!(
+                "truth of {tags}: {} of {}, {} writes in check {:?}",
+                t.equal, t.all, check.writes, t.lies
+            ),
+        )?;
+        Ok(real)
     }
 
     /// Check, real, again: equal, and then nothing.
@@ -507,9 +616,9 @@ fn every_bus(s: &mut Scenario<'_>) -> Result<(), String> {
 }
 
 /// `cargo xtask test`'s step; kept apart so that it can be run alone.
-pub fn step(root: &Path, only: Option<&str>) -> Result<(), String> {
+pub fn step(root: &Path, only: Option<&str>, full: bool) -> Result<(), String> {
     env::qemu_img()?;
-    let n = run(root, only)?;
+    let n = run(root, only, full)?;
     println!("scenarios: {n} claims shown");
     Ok(())
 }

@@ -32,7 +32,7 @@ pub fn run(root: &Path, full: bool) -> Result<(), String> {
         ("Ansible", Box::new(move || ansible::run(root, full, None))),
         (
             "scenarios of the playbook",
-            Box::new(|| scenarios::step(root, None)),
+            Box::new(move || scenarios::step(root, None, full)),
         ),
         (
             "check mode against the real run, in figures",

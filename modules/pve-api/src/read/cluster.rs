@@ -66,6 +66,13 @@ impl Live {
         Ok(Fact::Known(sorted(list, "sid")))
     }
 
+    /// By the list, which one may see in whole or not at all (Sys.Audit on `/`): who is not in it is not managed.
+    pub(crate) fn ha_resource(&mut self, sid: &str) -> Result<Fact, ApiError> {
+        let answer = self.get("/cluster/ha/resources")?;
+        let found = entries(&answer).find(|e| text(e, "sid") == Some(sid));
+        Ok(found.map_or(Fact::Absent, |e| Fact::Known(Value::Object(e.clone()))))
+    }
+
     pub(crate) fn pools(&mut self) -> Result<Fact, ApiError> {
         let answer = self.get("/pools")?;
         let list = entries(&answer).map(|e| pick(e, &["poolid"])).collect();

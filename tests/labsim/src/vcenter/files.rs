@@ -297,6 +297,31 @@ pub fn write_texts(st: &State, vm: &Vm) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Removes all files of a virtual machine, and the folders that are empty then.
+pub fn delete_all(st: &State, vm: &Vm) {
+    if !st.cfg.files {
+        return;
+    }
+    let home = store_root(st, &vm.ds).join(&vm.dir);
+    let mut gone: Vec<PathBuf> = vm.aux.iter().map(|a| home.join(aux_name(vm, a))).collect();
+    gone.push(home.join(aux_name(vm, ".vmx")));
+    for d in &vm.disks {
+        let root = store_root(st, &d.ds);
+        for (i, path) in d.layers.iter().enumerate() {
+            gone.push(root.join(path));
+            gone.push(root.join(extent(d, i, store_kind(st, &d.ds))));
+        }
+    }
+    for f in &gone {
+        let _ = fs::remove_file(f);
+    }
+    for f in &gone {
+        if let Some(dir) = f.parent() {
+            let _ = fs::remove_dir(dir);
+        }
+    }
+}
+
 /// Writes a new virtual machine's files, data included.
 ///
 /// # Errors

@@ -65,6 +65,8 @@ fn privilege(method: &str) -> &'static str {
         "AnswerVM" => "VirtualMachine.Interact.AnswerQuestion",
         "CreateSnapshot_Task" => "VirtualMachine.State.CreateSnapshot",
         "RemoveSnapshot_Task" | "RemoveAllSnapshots_Task" => "VirtualMachine.State.RemoveSnapshot",
+        "UnregisterVM" => "VirtualMachine.Inventory.Unregister",
+        "Destroy_Task" => "VirtualMachine.Inventory.Delete",
         "CancelTask" => "Global.CancelTask",
         _ => "System.Read",
     }
@@ -314,6 +316,12 @@ impl Call<'_> {
             "RemoveAllSnapshots_Task" => task(power::remove_snapshots(
                 self.inner, st, &vm, None, method, user,
             )),
+            "UnregisterVM" => {
+                power::unregister(st, &vm)?;
+                self.inner.cond.notify_all();
+                Reply::Void
+            }
+            "Destroy_Task" => task(power::destroy(self.inner, st, &vm, user)),
             "AnswerVM" => {
                 let n = self.args["answerChoice"]
                     .as_str()

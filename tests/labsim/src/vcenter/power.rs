@@ -137,6 +137,54 @@ pub fn guest(inner: &Arc<Inner>, st: &mut State, vm: &Vm, reboot: bool) -> Resul
     Ok(())
 }
 
+/// Takes a virtual machine out of the inventory; its files stay.
+///
+/// # Errors
+/// InvalidPowerState unless it is off. Source: vSphere Web Services API, VirtualMachine.UnregisterVM.
+pub fn unregister(st: &mut State, vm: &Vm) -> Result<(), Fault> {
+    if vm.power != "poweredOff" {
+        return Err(Fault::power_state("poweredOff", &vm.power));
+    }
+    st.vms.remove(&vm.moid);
+    st.objs.remove(&vm.moid);
+    for s in &vm.snaps {
+        st.objs.remove(&s.moid);
+    }
+    if let Some(Value::Array(kids)) = st
+        .objs
+        .get_mut(&vm.folder)
+        .and_then(|o| o.props.get_mut("childEntity"))
+    {
+        kids.retain(|k| super::xml::mo_id(k) != Some(vm.moid.as_str()));
+    }
+    relink(st);
+    Ok(())
+}
+
+/// Destroy_Task: the machine, its home's files and all its disks are gone, whoever else uses them.
+/// Source: vSphere Web Services API, ManagedEntity.Destroy_Task ("destroys this object, deleting its contents").
+pub fn destroy(inner: &Arc<Inner>, st: &mut State, vm: &Vm, user: &str) -> Value {
+    let id = vm.moid.clone();
+    let ms = st.cfg.power_ms;
+    let finish: Finish = Box::new(move |st| {
+        let Some(vm) = st.vms.get(&id).cloned() else {
+            return Err(Fault::not_found("VirtualMachine", &id));
+        };
+        unregister(st, &vm)?;
+        files::delete_all(st, &vm);
+        Ok(None)
+    });
+    tasks::start(
+        inner,
+        st,
+        "Destroy_Task",
+        ("VirtualMachine", &vm.moid),
+        user,
+        ms,
+        finish,
+    )
+}
+
 /// ReconfigVM_Task for what this server changes: notes, name, the CD-ROM. Anything else is NotSupported, and names itself.
 pub fn reconfigure(inner: &Arc<Inner>, st: &mut State, vm: &Vm, spec: &Value, user: &str) -> Value {
     let known = ["_t", "annotation", "changeVersion", "name", "deviceChange"];

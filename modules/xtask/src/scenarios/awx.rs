@@ -1,0 +1,379 @@
+//! As AWX runs it: ansible-runner, credentials from the environment only, slices side by side, jobs that are killed.
+
+use super::{Scenario, failed};
+use crate::demo::{self, token_of};
+use crate::env;
+use crate::truth;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// Stages that a slice goes through, in order.
+const STAGES: &[&str] = &[
+    "discover", "sdn", "build", "relocate", "cutover", "verify", "finish", "status",
+];
+
+/// Two slices of so many guests.
+fn per_slice(s: &Scenario<'_>) -> usize {
+    if s.full { 20 } else { 2 }
+}
+
+/// Like web01, over and over, on two VLANs.
+fn estate(s: &mut Scenario<'_>, guests: usize) -> Result<Vec<String>, String> {
+    let mut world = s.lab.world.clone();
+    let vms = world["vcenter"]["vms"].as_array_mut().ok_or("no vms")?;
+    let template = vms
+        .iter()
+        .find(|v| v["name"] == "web01")
+        .cloned()
+        .ok_or("no web01")?;
+    vms.clear();
+    let mut names = vec![];
+    for n in 0..guests {
+        let mut v = template.clone();
+        let name = format!("slice{n:02}");
+        v["moid"] = json!(format!("vm-{}", 300 + n));
+        v["name"] = json!(name);
+        v["disks"] = json!([{"controller": "pvscsi", "size_mib": 2}]);
+        let group = ["pg-vlan100-a", "pg-vlan200"][n % 2];
+        v["nics"] = json!([{"portgroup": group, "mac": format!("00:50:56:82:01:{n:02x}"), "address_type": "assigned"}]);
+        vms.push(v);
+        names.push(name);
+    }
+    s.lab.reset(&world)?;
+    Ok(names)
+}
+
+/// Where ansible-runner is.
+fn runner(s: &Scenario<'_>) -> Result<PathBuf, String> {
+    let python = env::python(11, 14).ok_or("no Python from 3.11 to 3.14")?;
+    env::venv(
+        s.root,
+        ".venv-runner",
+        &python,
+        &["ansible-core>=2.17", "ansible-runner>=2.4"],
+    )
+}
+
+/// One job as AWX starts it: a private folder with project and inventory, nothing secret in it, the credentials in the environment.
+struct Job {
+    child: Child,
+    folder: PathBuf,
+    log: PathBuf,
+}
+
+impl Job {
+    fn start(
+        s: &Scenario<'_>,
+        venv: &std::path::Path,
+        ident: &str,
+        stage: &str,
+        limit: &str,
+        check: bool,
+    ) -> Result<Job, String> {
+        let folder = s.lab.state.join(format!("runner-{ident}"));
+        let _ = std::fs::remove_dir_all(&folder);
+        let project = folder.join("project");
+        std::fs::create_dir_all(&project).map_err(|e| e.to_string())?;
+        // The project of docs/awx.md.
+        std::fs::write(
+            project.join("migrate.yml"),
+            "---\n- import_playbook: trueplan.virt.migrate\n",
+        )
+        .map_err(|e| e.to_string())?;
+        let log = folder.join("truth.jsonl");
+        let mut c = s
+            .stage
+            .command(s.root, &s.lab, "ansible-runner", &log, token_of(stage));
+        let mut own = std::process::Command::new(venv.join("bin/ansible-runner"));
+        for (k, v) in c.get_envs() {
+            if let Some(v) = v {
+                own.env(k, v);
+            }
+        }
+        let path = std::env::join_paths(std::iter::once(venv.join("bin")).chain(
+            std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()),
+        ));
+        own.env("PATH", path.map_err(|e| e.to_string())?);
+        c = own;
+        let line = format!(
+            "--tags {stage} --limit {limit} --diff{}",
+            if check { " --check" } else { "" }
+        );
+        c.current_dir(s.root)
+            .args([
+                "run",
+                &folder.display().to_string(),
+                "-p",
+                "migrate.yml",
+                "--ident",
+                "job",
+                "--inventory",
+            ])
+            .arg(s.root.join("tests/lab/inventory"))
+            .args(["--cmdline", &line, "-q"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = c.spawn().map_err(|e| format!("ansible-runner: {e}"))?;
+        Ok(Job { child, folder, log })
+    }
+
+    /// Its results, and what it said with set_stats.
+    fn end(mut self, s: &Scenario<'_>) -> Result<(Vec<truth::Line>, Value), String> {
+        self.child.wait().map_err(|e| e.to_string())?;
+        let artifacts = self.folder.join("artifacts/job");
+        let out = std::fs::read_to_string(artifacts.join("stdout")).unwrap_or_default();
+        let lines = truth::read(&self.log, &s.lab.state).map_err(|e| format!("{e}\n{out}"))?;
+        let mut stats = Value::Null;
+        for e in std::fs::read_dir(artifacts.join("job_events"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let text = std::fs::read_to_string(e.path()).unwrap_or_default();
+            let event: Value = serde_json::from_str(&text).unwrap_or_default();
+            if event["event"] == "playbook_on_stats" {
+                stats = event["event_data"]["artifact_data"].clone();
+            }
+        }
+        Ok((lines, stats))
+    }
+}
+
+fn names(stats: &Value, of: &str) -> BTreeSet<String> {
+    stats[of]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
+}
+
+pub(super) fn slices(s: &mut Scenario<'_>) -> Result<(), String> {
+    let venv = runner(s)?;
+    let hosts = estate(s, 2 * per_slice(s))?;
+    let before = demo::guest_bytes(&s.lab)?;
+    // AWX gives every second host to the second slice.
+    let slice = |n: usize| hosts.iter().skip(n).step_by(2).cloned().collect::<Vec<_>>();
+    for stage in STAGES {
+        for check in [true, false] {
+            let started = Instant::now();
+            let writes = s.lab.writes()?;
+            let jobs: Vec<Job> = (0..2)
+                .map(|n| {
+                    Job::start(
+                        s,
+                        &venv,
+                        &format!("{stage}-{check}-{n}"),
+                        stage,
+                        &slice(n).join(","),
+                        check,
+                    )
+                })
+                .collect::<Result<_, _>>()?;
+            for (n, job) in jobs.into_iter().enumerate() {
+                let (lines, stats) = job.end(s)?;
+                let bad: Vec<String> = lines
+                    .iter()
+                    .filter(|l| l.status == "failed" || l.status == "unreachable")
+                    .map(|l| format!("{}: {}", l.key, l.result["msg"]))
+                    .collect();
+                s.claim(
+                    !lines.is_empty() && bad.is_empty(),
+                    &format!(
+                        "{stage}, check {check}, slice {n}: {} results, {bad:?}",
+                        lines.len()
+                    ),
+                )?;
+                let done = names(&stats, "done");
+                s.claim(
+                    done == slice(n).into_iter().collect()
+                        && names(&stats, "failed").is_empty()
+                        && names(&stats, "refused").is_empty(),
+                    &format!("{stage}, check {check}, slice {n}: set_stats says {stats}"),
+                )?;
+            }
+            let writes = s.lab.writes()? - writes;
+            s.claim(
+                !check || writes == 0,
+                &format!("{stage}: two check runs made {writes} writes"),
+            )?;
+            println!(
+                "two slices of {}: {stage}, check {check}: {writes} writes, {:.0} s",
+                per_slice(s),
+                started.elapsed().as_secs_f64()
+            );
+        }
+    }
+    let w = s.lab.dump()?;
+    let vnets = w["pve"]["sdn"]["vnets"].to_string();
+    for v in ["v100", "v200"] {
+        s.claim(
+            vnets.matches(&format!("\"{v}\"")).count() >= 1,
+            &format!("vnet {v} is missing in {vnets}"),
+        )?;
+    }
+    let listed = w["pve"]["sdn"]["vnets"].as_array().map_or(0, Vec::len);
+    let tags: BTreeSet<String> = w["pve"]["sdn"]["vnets"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|v| v["tag"].to_string())
+        .collect();
+    s.claim(
+        listed == 0 || tags.len() == listed,
+        &format!("{listed} vnets of {} tags", tags.len()),
+    )?;
+    let guests = w["pve"]["guests"].as_array().map_or(0, Vec::len);
+    s.claim(
+        guests == hosts.len(),
+        &format!("{guests} Proxmox guests of {}", hosts.len()),
+    )?;
+    for n in 0..hosts.len() {
+        demo::same_bytes(
+            &s.lab,
+            &format!("vm-{}", 300 + n),
+            20300 + n as u64,
+            &before,
+        )?;
+        s.shown += 1;
+    }
+    Ok(())
+}
+
+/// The credentials of AWX's own types, set but empty where a field was left empty.
+pub(super) fn credentials(s: &mut Scenario<'_>) -> Result<(), String> {
+    let venv = runner(s)?;
+    let ca = s.lab.state.join("ca.pem");
+    for (name, value, works) in [
+        ("VMWARE_VALIDATE_CERTS", "", true),
+        ("VMWARE_VALIDATE_CERTS", "False", true),
+        ("VMWARE_CA_PATH", "", false),
+    ] {
+        let log = s.lab.state.join("credentials.jsonl");
+        let _ = std::fs::remove_file(&log);
+        let mut c = s
+            .stage
+            .command(s.root, &s.lab, "ansible-playbook", &log, "discover");
+        for empty in [
+            "VMWARE_THUMBPRINT",
+            "VMWARE_API_TIMEOUT",
+            "VMWARE_PROXY_HOST",
+            "VMWARE_PROXY_PORT",
+            "PROXMOX_FINGERPRINT",
+            "PROXMOX_USER",
+            "PROXMOX_PASSWORD",
+        ] {
+            c.env(empty, "");
+        }
+        c.env("VMWARE_CA_PATH", &ca).env(name, value);
+        c.args([
+            "trueplan.virt.migrate",
+            "--tags",
+            "discover",
+            "--limit",
+            "web01",
+        ]);
+        let o = c.output().map_err(|e| e.to_string())?;
+        let text =
+            String::from_utf8_lossy(&o.stdout).into_owned() + &String::from_utf8_lossy(&o.stderr);
+        s.claim(
+            o.status.success() == works && (works || text.contains("certificate")),
+            &format!("{name}={value:?}: {text}"),
+        )?;
+    }
+    let _ = venv;
+    Ok(())
+}
+
+/// Runs a stage and kills it, children and all, when the lab has seen so many writes of it. True if it was killed before its end.
+fn kill_at(
+    s: &mut Scenario<'_>,
+    stage: &str,
+    args: &[&str],
+    writes: usize,
+) -> Result<bool, String> {
+    let log = s.lab.state.join("killed.jsonl");
+    let _ = std::fs::remove_file(&log);
+    let mut c = s.stage.playbook(s.root, &s.lab, &log, stage);
+    c.args(["--tags", stage])
+        .args(args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    // As a container that is removed: nobody gets to say goodbye.
+    c.process_group(0);
+    let before = s.lab.writes()?;
+    let mut child = c.spawn().map_err(|e| e.to_string())?;
+    let started = Instant::now();
+    loop {
+        if s.lab.writes()? >= before + writes {
+            break;
+        }
+        if child.try_wait().map_err(|e| e.to_string())?.is_some() {
+            return Ok(false);
+        }
+        if started.elapsed() > Duration::from_secs(300) {
+            return Err(format!("{stage} made no {writes} writes in 300 s"));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let group = format!("-{}", child.id());
+    env::output(s.root, "kill", &["-KILL", "--", &group])?;
+    child.wait().map_err(|e| e.to_string())?;
+    Ok(true)
+}
+
+pub(super) fn killed(s: &mut Scenario<'_>) -> Result<(), String> {
+    let before = demo::guest_bytes(&s.lab)?;
+    let guest = ["--limit", "db-uefi"];
+    let points: &[usize] = if s.full { &[1, 2, 3, 4, 5, 6] } else { &[2] };
+    // sdn: lock, zone, apply, ...; cutover: reimport of nothing, shutdown, three imports, boot, note, tags; rollback: tags, three detaches, note, power.
+    for stage in [
+        "sdn", "build", "relocate", "cutover", "verify", "rollback", "cutover", "finish",
+    ] {
+        for at in points {
+            let was_killed = kill_at(s, stage, &guest, *at)?;
+            let status = s.play("status", &guest)?;
+            s.claim(
+                failed(&status).is_empty(),
+                &format!("status after {stage} was killed: {:?}", failed(&status)),
+            )?;
+            let run = s.play(stage, &guest)?;
+            let mut said = failed(&run);
+            if stage == "sdn" && said.iter().any(|m| m.contains("lock")) {
+                // The dead run's lock is nobody's: it is named, with what to do, and that is done.
+                s.claim(
+                    said.iter().any(|m| m.contains("break_lock")),
+                    &format!("the lock is not explained: {said:?}"),
+                )?;
+                said = failed(&s.play(
+                    stage,
+                    &[&guest[..], &["-e", "sdn_break_lock=true"]].concat(),
+                )?);
+            }
+            s.claim(
+                said.is_empty(),
+                &format!("{stage} after it was killed at write {at} ({was_killed}): {said:?}"),
+            )?;
+        }
+        let again = s.play(stage, &guest)?;
+        s.claim(
+            failed(&again).is_empty() && again.writes == 0,
+            &format!(
+                "{stage} once more: {:?}, {} writes",
+                failed(&again),
+                again.writes
+            ),
+        )?;
+        if stage == "cutover" {
+            demo::same_bytes(&s.lab, "vm-103", 20103, &before)?;
+            s.shown += 1;
+        }
+    }
+    Ok(())
+}
