@@ -425,3 +425,28 @@ fn an_id_that_the_server_chose_is_announced_where_it_is_replaced() {
         *named
     );
 }
+
+/// Found by the generated playbooks, seed 546.
+#[test]
+fn a_guest_that_is_switched_stays_managed() {
+    let lab = Lab::start(worlds::small_with(json!({
+        "guests": [worlds::guest(100, "web")],
+        "ha": {"vm:100": {"state": "started"}},
+    })));
+    let ledger = tempfile::tempdir().unwrap();
+    let run = |args: Value, check: bool| {
+        lab.call("pve_vm_shell", args)
+            .ledger(ledger.path())
+            .check(check)
+            .run()
+    };
+    let start = json!({"vmid": 100, "state": "started"});
+    let remove = json!({"vmid": 100, "state": "absent", "force": true});
+    run(start.clone(), true).ok();
+    let check = run(remove.clone(), true)
+        .failed("refused")
+        .says("HA resource");
+    lab.call("pve_vm_shell", start).run().ok();
+    let real = lab.call("pve_vm_shell", remove).run();
+    crate::support::triple::agree(&check, &real);
+}

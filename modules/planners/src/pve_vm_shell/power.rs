@@ -46,7 +46,7 @@ impl Shell {
         let mut after = vec![];
         let step = match self.state {
             State::Started if running && !paused => return Ok(Plan::empty()),
-            State::Started if running => self.resume(&guest),
+            State::Started if running => self.resume(&guest, status),
             State::Started => self.start(look, &guest, status)?,
             State::Stopped if !running => return Ok(Plan::empty()),
             State::Stopped => self.shut_down(&guest, status)?,
@@ -57,17 +57,17 @@ impl Shell {
             State::Restarted => {
                 // A reset machine is as paused as before.
                 if paused {
-                    after.push(self.resume(&guest));
+                    after.push(self.resume(&guest, status));
                 }
-                self.restart(&guest, paused)
+                self.restart(&guest, status, paused)
             }
             State::Paused if paused => return Ok(Plan::empty()),
             State::Hibernated if guest.lock() == Some("suspended") && !running => {
                 return Ok(Plan::empty());
             }
             _ if !running => return Err(self.cannot(&guest, "it is not running; start it first")),
-            State::Paused => self.suspend(&guest),
-            _ => self.hibernate(&guest),
+            State::Paused => self.suspend(&guest, status),
+            _ => self.hibernate(&guest, status),
         };
         after.insert(0, step);
         self.finish(look, &guest, after)
@@ -117,14 +117,16 @@ impl Shell {
         }
     }
 
-    fn now(&self, guest: &Guest<'_>, status: &str, qmp: &str) -> Effect {
-        Effect::Put(
-            PveKey::GuestStatus(guest.vmid()).key(),
-            json!({"status": status, "qmpstatus": qmp}),
-        )
+    /// The status as it becomes; who manages the guest stays as it was.
+    fn now(&self, guest: &Guest<'_>, old: &Value, status: &str, qmp: &str) -> Effect {
+        let mut new = json!({"status": status, "qmpstatus": qmp});
+        if !old["ha"].is_null() {
+            new["ha"] = old["ha"].clone();
+        }
+        Effect::Put(PveKey::GuestStatus(guest.vmid()).key(), new)
     }
 
-    fn resume(&self, guest: &Guest<'_>) -> Step {
+    fn resume(&self, guest: &Guest<'_>, status: &Value) -> Step {
         Step::new(
             self.status_request(guest, "resume"),
             format!("resume paused guest {}", guest.vmid()),
@@ -132,7 +134,7 @@ impl Shell {
         .wait(Await::Task {
             timeout_s: self.timeout_s,
         })
-        .effect(self.now(guest, "running", "running"))
+        .effect(self.now(guest, status, "running", "running"))
     }
 
     fn start(&self, look: &Look<'_>, guest: &Guest<'_>, status: &Value) -> Result<Step, Stop> {
@@ -169,7 +171,7 @@ impl Shell {
         )
         .wait(self.waits(guest, status, "running", self.timeout_s))
         .effect(Effect::Put(PveKey::Guest(guest.vmid()).key(), awake))
-        .effect(self.now(guest, "running", "running")))
+        .effect(self.now(guest, status, "running", "running")))
     }
 
     /// Shutdown by the guest; with `force` the server ends it when the time is over (its own forceStop).
@@ -195,11 +197,11 @@ impl Shell {
                 PveKey::Guest(guest.vmid()).key(),
                 foresee::stopped(guest),
             ))
-            .effect(self.now(guest, "stopped", "stopped"))
+            .effect(self.now(guest, status, "stopped", "stopped"))
             .disruptive())
     }
 
-    fn restart(&self, guest: &Guest<'_>, paused: bool) -> Step {
+    fn restart(&self, guest: &Guest<'_>, status: &Value, paused: bool) -> Step {
         let step = match self.force {
             true => Step::new(
                 self.status_request(guest, "reset"),
@@ -219,11 +221,16 @@ impl Shell {
         step.wait(Await::Task {
             timeout_s: self.timeout_s + MARGIN_S,
         })
-        .effect(self.now(guest, "running", if paused { "paused" } else { "running" }))
+        .effect(self.now(
+            guest,
+            status,
+            "running",
+            if paused { "paused" } else { "running" },
+        ))
         .disruptive()
     }
 
-    fn suspend(&self, guest: &Guest<'_>) -> Step {
+    fn suspend(&self, guest: &Guest<'_>, status: &Value) -> Step {
         Step::new(
             self.status_request(guest, "suspend"),
             format!("pause guest {}", guest.vmid()),
@@ -231,11 +238,11 @@ impl Shell {
         .wait(Await::Task {
             timeout_s: self.timeout_s,
         })
-        .effect(self.now(guest, "running", "paused"))
+        .effect(self.now(guest, status, "running", "paused"))
         .disruptive()
     }
 
-    fn hibernate(&self, guest: &Guest<'_>) -> Step {
+    fn hibernate(&self, guest: &Guest<'_>, status: &Value) -> Step {
         // Its devices must be the same when it wakes up: nothing that is pending applies yet.
         let mut asleep = guest.0.clone();
         asleep["lock"] = json!("suspended");
@@ -247,7 +254,7 @@ impl Shell {
             timeout_s: self.timeout_s,
         })
         .effect(Effect::Put(PveKey::Guest(guest.vmid()).key(), asleep))
-        .effect(self.now(guest, "stopped", "stopped"))
+        .effect(self.now(guest, status, "stopped", "stopped"))
         .disruptive()
     }
 
