@@ -43,9 +43,13 @@ pub(super) fn finish(s: &mut Scenario<'_>) -> Result<(), String> {
         &format!("the guest is {g}"),
     )?;
     let w = s.lab.dump()?;
-    let shown = [&w["pve"]["ha"], &w["pve"]["acl"], &w["pve"]["pools"]]
-        .map(Value::to_string)
-        .join(" ");
+    let shown = [
+        &w["pve"]["ha"],
+        &w["pve"]["access"]["acl"],
+        &w["pve"]["access"]["pools"],
+    ]
+    .map(Value::to_string)
+    .join(" ");
     s.claim(
         shown.contains("vm:20103") && shown.contains("PVEVMUser") && shown.contains("migrated"),
         &format!("the cluster has {shown}"),
