@@ -54,7 +54,12 @@ pub(super) fn finish(s: &mut Scenario<'_>) -> Result<(), String> {
         shown.contains("vm:20103") && shown.contains("PVEVMUser") && shown.contains("migrated"),
         &format!("the cluster has {shown}"),
     )?;
-    // Back from there: out of HA, not started by the node.
+    // Back from there: HA would start it again, and the token of this stage has nothing on /.
+    s.refused("rollback", &GUEST, "Sys.Audit is missing on /")?;
+    s.by_hand(
+        "trueplan.virt.pve_ha_resource",
+        &json!({"vmid": 20103, "state": "absent"}),
+    )?;
     s.converge("rollback", &GUEST)?;
     let g = s.guest(20103)?;
     let ha = s.lab.dump()?["pve"]["ha"].to_string();
