@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 /// Folders and files of the repository that ship.
 const SHIPPED: &[&str] = &[
     "galaxy.yml",
+    // galaxy-importer lints what it imports, and must know which modules of other collections a playbook may name.
+    ".ansible-lint",
     "README.md",
     "LICENSE",
     "CHANGELOG.rst",
