@@ -1,8 +1,8 @@
 //! `pve_ha_resource`: whether HA keeps a guest up, and how.
 
 use crate::look::{self, Look, Stop, Think};
-use crate::pve_common::{self as common, Target, granted, is_running, text};
-use crate::{Def, Side};
+use crate::pve_common::{self as common, Target, is_running, text};
+use crate::{Def, Side, pve_write};
 use plan::{Effect, ErrorKind, Fact, Facts, Key, Module, Outcome, Plan, Refusal, Request, Step};
 use pve::keys::PveKey;
 use serde_json::{Map, Value, json};
@@ -149,22 +149,9 @@ impl Resource {
         .into()
     }
 
-    /// Sys.Console on `/` (source: the API schema's permissions of /cluster/ha/resources).
-    fn permitted(&self, look: &Look<'_>) -> Result<(), Stop> {
-        let who = look
-            .aux(&PveKey::WhoAmI, "who we are")?
-            .and_then(Fact::known);
-        if who.is_some_and(|w| w["root_login"] == true) {
-            return Ok(());
-        }
-        let perms = look.aux(&PveKey::Perms("/".into()), "privileges on /")?;
-        match perms.and_then(Fact::known) {
-            Some(p) if !granted(p, "Sys.Console") => Err(self.unable(
-                ErrorKind::Permission,
-                "privilege Sys.Console is missing on /; grant it",
-            )),
-            _ => Ok(()),
-        }
+    fn permitted(&self, look: &Look<'_>, request: &Request) -> Result<(), Stop> {
+        let what = format!("{} guest {}", self.verb(), self.vmid);
+        pve_write::permitted(look, &Map::new(), request, &what)
     }
 
     /// The guest's status with HA's part as it will be: later tasks wait otherwise for a managed guest.
@@ -199,10 +186,11 @@ impl Think for Resource {
             {
                 common::check_guard(&g, self.guard.as_deref(), self.verb())?;
             }
-            self.permitted(look)?;
             let path = format!("/cluster/ha/resources/{}", self.sid());
+            let request = Request::new("DELETE", path);
+            self.permitted(look, &request)?;
             let mut step = Step::new(
-                Request::new("DELETE", path),
+                request,
                 format!("take guest {} out of HA; it stays as it is", self.vmid),
             )
             .effect(Effect::Gone(self.key().key()));
@@ -236,7 +224,6 @@ impl Think for Resource {
         if now.is_some() && wanted.is_empty() {
             return Ok(plan);
         }
-        self.permitted(look)?;
         let mut after = now.cloned().unwrap_or_else(|| json!({"sid": self.sid()}));
         let mut request = match now {
             None => Request::new("POST", "/cluster/ha/resources").param("sid", self.sid()),
@@ -259,32 +246,29 @@ impl Think for Resource {
             after[*n] = v.parse::<u64>().map_or_else(|_| json!(v), |i| json!(i));
         }
         after["digest"] = json!("");
-        let starts = wanted.iter().any(|(n, v)| *n == "state" && v == "started");
-        let mut why = match now {
-            None => format!("put guest {} under HA", self.vmid),
-            Some(_) => format!("change how HA keeps guest {}", self.vmid),
-        };
-        if starts {
-            let status = common::status(look, self.vmid, self.verb())?;
-            if !is_running(status) {
-                why.push_str("; HA starts it");
+        self.permitted(look, &request)?;
+        let to = wanted.iter().find(|(n, _)| *n == "state");
+        let to = to.map(|(_, v)| v.as_str());
+        let running = || Ok::<_, Stop>(is_running(common::status(look, self.vmid, self.verb())?));
+        let starts = to == Some("started") && !running()?;
+        let stops = matches!(to, Some("stopped" | "disabled")) && running()?;
+        let why = format!(
+            "{}{}",
+            match now {
+                None => format!("put guest {} under HA", self.vmid),
+                Some(_) => format!("change how HA keeps guest {}", self.vmid),
+            },
+            match (starts, stops) {
+                (true, _) => "; HA starts it",
+                (_, true) => "; HA stops it",
+                _ => "",
             }
-        }
-        if wanted
-            .iter()
-            .any(|(n, v)| *n == "state" && (v == "stopped" || v == "disabled"))
-        {
-            let status = common::status(look, self.vmid, self.verb())?;
-            if is_running(status) {
-                why.push_str("; HA stops it");
-            }
-        }
-        let disruptive = why.ends_with("HA stops it");
+        );
         let mut step = Step::new(request, why).effect(Effect::Put(self.key().key(), after));
         if let (None, Some(e)) = (now, self.managed(look, true)?) {
             step = step.effect(e);
         }
-        plan.push(if disruptive { step.disruptive() } else { step });
+        plan.push(if stops { step.disruptive() } else { step });
         Ok(plan)
     }
 }

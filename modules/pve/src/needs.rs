@@ -484,6 +484,10 @@ pub fn needs(
                 );
             }
         }
+        // Source: the API schema's permissions of /cluster/ha/resources.
+        ("POST" | "PUT" | "DELETE", ["cluster", "ha", "resources", ..]) => {
+            c.add("/".into(), &["Sys.Console"]);
+        }
         ("PUT", ["access", "acl"]) => acl(&mut c, &get("path").unwrap_or_default()),
         (_, ["cluster", "sdn", ..]) => sdn(&mut c, request.method, &parts[2..], get("zone")),
         _ => {}

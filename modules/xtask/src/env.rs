@@ -106,6 +106,26 @@ pub fn venv(root: &Path, name: &str, python: &Path, packages: &[&str]) -> Result
     Ok(dir)
 }
 
+/// The peers: the `ansible` bundle of that version carries their collections, and these are the libraries that they need.
+pub const PEERS: &[&str] = &[
+    "ansible==14.5.0",
+    "proxmoxer==2.3.0",
+    "requests",
+    "pyvmomi==9.1.1.0",
+];
+
+/// The environment with the peers: Ansible's own bundle, which needs Python 3.12 or newer.
+pub fn peers(root: &Path) -> Result<PathBuf, String> {
+    // Half a gigabyte: who has it somewhere names it.
+    if let Some(v) = std::env::var_os("TRUEPLAN_PEERS_VENV") {
+        return Ok(v.into());
+    }
+    let python = python(12, 14).ok_or(
+        "the peers (ansible 14.5.0) need Python 3.12 or newer, and none with venv and ensurepip was found; install one; `cargo xtask truth --ours` does without",
+    )?;
+    venv(root, ".venv-peers", &python, PEERS)
+}
+
 /// Makes sure that qemu-img is there: installs it where that may be done, else says what to do.
 pub fn qemu_img() -> Result<(), String> {
     let there = || output(Path::new("/"), "qemu-img", &["--version"]).is_ok();

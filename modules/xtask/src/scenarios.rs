@@ -161,39 +161,21 @@ impl Scenario<'_> {
         Ok(())
     }
 
-    /// Check and real, equal: for what removes the guest from the inventory, so that there is no second run.
-    fn converge_once(&mut self, tags: &str, args: &[&str]) -> Result<Run, String> {
-        let mut with_check = args.to_vec();
-        with_check.push("--check");
-        let check = self.play(tags, &with_check)?;
-        let real = self.play(tags, args)?;
-        let t = truth::compare(&check.lines, &real.lines);
-        self.claim(
-            t.all > 0 && t.equal == t.all && check.writes == 0,
-            &format!(
-                "truth of {tags}: {} of {}, {} writes in check {:?}",
-                t.equal, t.all, check.writes, t.lies
-            ),
-        )?;
-        Ok(real)
-    }
-
-    /// Check, real, again: equal, and then nothing.
-    fn converge(&mut self, tags: &str, args: &[&str]) -> Result<Run, String> {
-        let mut with_check = args.to_vec();
-        with_check.push("--check");
-        let check = self.play(tags, &with_check)?;
-        let real = self.play(tags, args)?;
-        let again = self.play(tags, args)?;
+    /// The check run said what the real one did, and wrote nothing.
+    pub(crate) fn agree(&mut self, what: &str, check: &Run, real: &Run) -> Result<(), String> {
         let t = truth::compare(&check.lines, &real.lines);
         self.claim(
             t.all > 0 && t.equal == t.all,
-            &format!("truth of {tags}: {} of {} {:?}", t.equal, t.all, t.lies),
+            &format!("truth of {what}: {} of {} {:?}", t.equal, t.all, t.lies),
         )?;
         self.claim(
             check.writes == 0,
-            &format!("the check run of {tags} made {} writes", check.writes),
-        )?;
+            &format!("the check run of {what} made {} writes", check.writes),
+        )
+    }
+
+    /// A second run changed nothing and wrote nothing.
+    pub(crate) fn at_rest(&mut self, what: &str, again: &Run) -> Result<(), String> {
         let changed: Vec<&String> = again
             .lines
             .iter()
@@ -201,9 +183,27 @@ impl Scenario<'_> {
             .map(|l| &l.key)
             .collect();
         self.claim(
-            changed.is_empty(),
-            &format!("changed in the second run of {tags}: {changed:?}"),
-        )?;
+            changed.is_empty() && again.writes == 0,
+            &format!(
+                "the second run of {what} made {} writes, changed: {changed:?}",
+                again.writes
+            ),
+        )
+    }
+
+    /// Check and real, equal: for what removes the guest from the inventory, so that there is no second run.
+    fn converge_once(&mut self, tags: &str, args: &[&str]) -> Result<Run, String> {
+        let check = self.play(tags, &[args, &["--check"]].concat())?;
+        let real = self.play(tags, args)?;
+        self.agree(tags, &check, &real)?;
+        Ok(real)
+    }
+
+    /// Check, real, again: equal, and then nothing.
+    fn converge(&mut self, tags: &str, args: &[&str]) -> Result<Run, String> {
+        let real = self.converge_once(tags, args)?;
+        let again = self.play(tags, args)?;
+        self.at_rest(tags, &again)?;
         Ok(real)
     }
 

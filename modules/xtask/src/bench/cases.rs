@@ -2,6 +2,7 @@
 
 use super::worlds::{FIRST, TOKEN, VC_PASSWORD, VC_USER};
 use super::{Bench, Job};
+use crate::docs;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -42,30 +43,15 @@ fn nic(vmid: usize, tag: usize) -> Value {
     json!({"vmid": vmid, "interface": "net0", "model": "virtio", "bridge": "vmbr0", "firewall": true, "tag": tag, "state": "present"})
 }
 
-/// Ours, the peer's as Python path, and its short name.
-const MODULES: &[(&str, &str, &str)] = &[
-    ("pve_nic", "community.proxmox", "proxmox_nic"),
-    ("pve_vm_shell", "community.proxmox", "proxmox_kvm"),
-    ("pve_disk_import", "community.proxmox", "proxmox_disk"),
-    ("pve_zone", "community.proxmox", "proxmox_zone"),
-    ("pve_vnet", "community.proxmox", "proxmox_vnet"),
-    ("pve_vm_info", "community.proxmox", "proxmox_vm_info"),
-    (
-        "vsphere_portgroups",
-        "community.vmware",
-        "vmware_dvs_portgroup_info",
-    ),
-    ("vsphere_relocate", "community.vmware", "vmware_vmotion"),
-    ("vsphere_powerstate", "vmware.vmware", "vm_powerstate"),
-];
-
-/// A task's module name.
-pub fn fqcn(side: Side, module: &str) -> String {
-    let m = MODULES.iter().find(|m| m.0 == module);
-    match (side, m) {
-        (Side::Theirs, Some((_, collection, peer))) => format!("{collection}.{peer}"),
-        _ => format!("trueplan.virt.{module}"),
+/// A task's module name; the registry says what each of ours replaces.
+fn fqcn(side: Side, module: &str) -> Result<String, String> {
+    if side == Side::Ours {
+        return Ok(format!("trueplan.virt.{module}"));
     }
+    let spec = docs::modules().into_iter().find(|s| s.name == module);
+    spec.and_then(|s| s.replaces)
+        .map(str::to_owned)
+        .ok_or_else(|| format!("{module} replaces no module"))
 }
 
 /// Sign-in options of either API.
@@ -126,10 +112,8 @@ fn module(
                     Ok(bench.job(&bench.binary, &[module.into(), file]))
                 }
                 Side::Theirs => {
-                    let (_, collection, peer) = MODULES
-                        .iter()
-                        .find(|m| m.0 == module)
-                        .ok_or("no such module")?;
+                    let peer = fqcn(side, module)?;
+                    let (collection, peer) = peer.rsplit_once('.').ok_or("no collection")?;
                     let file = bench.file("args.json", &json!({"ANSIBLE_MODULE_ARGS": args}))?;
                     let path = format!("ansible_collections.{collection}.plugins.modules.{peer}");
                     Ok(bench.job(&bench.venv.join("bin/python"), &["-m".into(), path, file]))
@@ -153,8 +137,8 @@ pub fn play(
     };
     let tasks: Vec<Value> = tasks
         .iter()
-        .map(|(name, module, args)| json!({"name": name, fqcn(side, module): args}))
-        .collect();
+        .map(|(name, module, args)| Ok(json!({"name": name, fqcn(side, module)?: args})))
+        .collect::<Result<_, String>>()?;
     let book = json!([{"name": "Bench", "hosts": "all", "gather_facts": false,
                        "module_defaults": {group(side, "proxmox"): sign_in(bench, "pve_")}, "tasks": tasks}]);
     let all: serde_json::Map<String, Value> = (0..hosts)
@@ -251,30 +235,11 @@ fn inventory(side: Side, bench: &Bench<'_>, devices: bool) -> Result<Job, String
 /// The query of the inventory plugin by itself: `trueplan inventory` against the whole of the peer's `ansible-inventory`, whose plugin
 /// has no process of its own.
 pub fn inventory_alone(bench: &Bench<'_>, devices: bool) -> Result<Job, String> {
-    let defaults = json!([
-        "name",
-        "config.cpuHotAddEnabled",
-        "config.cpuHotRemoveEnabled",
-        "config.instanceUuid",
-        "config.hardware.numCPU",
-        "config.template",
-        "config.name",
-        "config.uuid",
-        "guest.hostName",
-        "guest.ipAddress",
-        "guest.guestId",
-        "guest.guestState",
-        "runtime.maxMemoryUsage",
-        "runtime.powerState",
-        "customValue",
-        "summary.runtime.powerState",
-        "config.guestId"
-    ]);
-    let query = merged(
-        sign_in(bench, "vsphere_"),
-        &json!({"ca_path": bench.ca(), "properties": properties(devices).unwrap_or(defaults), "gather_path": true,
-                "gather_compute_objects": false, "search_paths": []}),
-    );
+    // What is not named has the peer's default.
+    let mut query = merged(sign_in(bench, "vsphere_"), &json!({"ca_path": bench.ca()}));
+    if let Some(p) = properties(devices) {
+        query["properties"] = p;
+    }
     let mut job = bench.job(&bench.binary, &["inventory".into()]);
     job.stdin = Some(Path::new(&bench.file("query.json", &query)?).to_path_buf());
     Ok(job)

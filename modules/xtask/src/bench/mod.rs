@@ -14,8 +14,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The peers, as the `ansible` bundle of that version carries them, and what they need.
-const PEERS: &[&str] = &["ansible==14.5.0", "proxmoxer", "requests", "pyvmomi"];
 /// Latency that is added to each call for the second half of the table, in milliseconds.
 const LATENCY_MS: u64 = 10;
 
@@ -88,8 +86,7 @@ pub struct Measured {
 
 /// Runs everything whose name contains `only`; `quick` runs each once with development builds, to see that it works.
 pub fn run(root: &Path, only: Option<&str>, quick: bool) -> Result<(), String> {
-    let python = env::python(12, 14).ok_or("the peers' bundle (ansible 14.5.0) needs Python 3.12 or newer with venv, and none was found on PATH or under ~/.pyenv/versions")?;
-    let venv = env::venv(root, ".venv-peers", &python, PEERS)?;
+    let venv = env::peers(root)?;
     let tarball = dist::run(
         root,
         &dist::Wanted {

@@ -1,6 +1,6 @@
 //! docs/BENCHMARKS.md: the tables between its markers; the words around them are written by hand.
 
-use super::{Floor, Growth, Measured, PEERS};
+use super::{Floor, Growth, Measured};
 use crate::env;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -135,7 +135,7 @@ fn tables(
         asked(Path::new("uname"), &["-r"]),
         asked(&venv.join("bin/python"), &["--version"]),
         asked(&venv.join("bin/ansible"), &["--version"]),
-        PEERS.join(", "),
+        env::PEERS.join(", "),
     );
     t += "### Ours and theirs\n\nMedians. Ratios are theirs / ours. Memory: the largest process, MiB. Calls: requests to the server, sign-in included.\n\n";
     t += "| case | wall ours | theirs | ratio | CPU ours | theirs | ratio | MiB ours | theirs | calls ours | theirs | ratio of wall at 10 ms a call | said ours / theirs |\n";

@@ -84,27 +84,8 @@ impl Scenario<'_> {
             "{book}: truth {} of {}, {} writes in check mode, {} in earnest, {} again",
             t.equal, t.all, check.writes, real.writes, again.writes
         );
-        self.claim(
-            t.all > 0 && t.equal == t.all,
-            &format!("truth of {book}: {} of {} {:?}", t.equal, t.all, t.lies),
-        )?;
-        self.claim(
-            check.writes == 0,
-            &format!("the check run of {book} made {} writes", check.writes),
-        )?;
-        let changed: Vec<&String> = again
-            .lines
-            .iter()
-            .filter(|l| l.ours() && l.status == "changed")
-            .map(|l| &l.key)
-            .collect();
-        self.claim(
-            changed.is_empty() && again.writes == 0,
-            &format!(
-                "the second run of {book} made {} writes, changed: {changed:?}",
-                again.writes
-            ),
-        )?;
+        self.agree(book, &check, &real)?;
+        self.at_rest(book, &again)?;
         Ok((real, again))
     }
 

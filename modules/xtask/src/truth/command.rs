@@ -8,7 +8,7 @@ use super::scenario::Side;
 use super::scenarios;
 use crate::demo::Stage;
 use crate::env;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 /// What to run.
@@ -33,7 +33,7 @@ pub fn run(root: &Path, o: &Options<'_>) -> Result<(), String> {
     let started = Instant::now();
     let mut stage = Stage::install(root, true)?;
     if !o.ours {
-        stage.venv = peers(root)?;
+        stage.venv = env::peers(root)?;
     }
     let yard = Yard::open()?;
     let all: Vec<_> = scenarios::all(root)?
@@ -139,26 +139,4 @@ pub fn fast(root: &Path) -> Result<(), String> {
         },
     )?;
     ledger(root)
-}
-
-/// The environment with the peers: Ansible's own bundle, which needs Python 3.12 or newer.
-fn peers(root: &Path) -> Result<PathBuf, String> {
-    // Half a gigabyte: who has it somewhere names it.
-    if let Some(v) = std::env::var_os("TRUEPLAN_PEERS_VENV") {
-        return Ok(v.into());
-    }
-    let python = env::python(12, 14).ok_or(
-        "the peers (ansible 14.5.0) need Python 3.12 or newer, and none with venv and ensurepip was found; install one, or run this with --ours",
-    )?;
-    env::venv(
-        root,
-        ".venv-peers",
-        &python,
-        &[
-            "ansible==14.5.0",
-            "proxmoxer==2.3.0",
-            "requests",
-            "pyvmomi==9.1.1.0",
-        ],
-    )
 }
