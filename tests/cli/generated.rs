@@ -365,3 +365,13 @@ fn vsphere_note() {
 fn vmdk_descriptor() {
     hold("vmdk_descriptor", 200, generate::vsphere::descriptor);
 }
+
+#[test]
+fn pve_ha_resource() {
+    hold("pve_ha_resource", 300, generate::access::ha);
+}
+
+#[test]
+fn vsphere_vm() {
+    hold("vsphere_vm", 200, generate::vsphere::removal);
+}

@@ -181,3 +181,52 @@ pub fn pool(g: &mut Gen) -> Case {
     c.login = worlds::login(g);
     c
 }
+
+/// Cases of pve_ha_resource: guests under HA and not, running and not, with what a resource may have.
+pub fn ha(g: &mut Gen) -> Case {
+    let mut w = worlds::cluster(g);
+    let states = ["started", "stopped", "disabled", "ignored", "enabled"];
+    let mut managed = json!({});
+    for vmid in [100, 101, 102] {
+        if g.chance(45) {
+            let mut r = json!({"state": g.pick(&states)});
+            if g.chance(40) {
+                r["max_restart"] = json!(g.below(4));
+            }
+            if g.chance(30) {
+                r["max_relocate"] = json!(g.below(4));
+            }
+            if g.chance(30) {
+                r["failback"] = json!(g.below(2));
+            }
+            if g.chance(30) {
+                r["comment"] = json!(g.pick(&["web", "two words", "web\n"]));
+            }
+            managed[format!("vm:{vmid}")] = r;
+        }
+    }
+    w["pve"]["ha"] = managed;
+    let mut a = json!({"vmid": g.weighted(&[(30, 100), (30, 101), (30, 102), (4, 110), (4, 4711), (1, 7)])});
+    if g.chance(35) {
+        a["state"] = json!("absent");
+    }
+    if g.chance(60) {
+        a["ha_state"] = json!(g.pick(&states[..4]));
+    }
+    if g.chance(40) {
+        let n = i64::try_from(g.below(4)).expect("small");
+        a["max_restart"] = g.int(n);
+    }
+    if g.chance(30) {
+        a["max_relocate"] = json!(g.below(4));
+    }
+    if g.chance(25) {
+        a["failback"] = g.bool();
+    }
+    if g.chance(30) {
+        a["comment"] = json!(g.pick(&["web", "two words", "mail"]));
+    }
+    let mut c = Case::new("pve_ha_resource", w, a);
+    c.login = worlds::login(g);
+    c
+}

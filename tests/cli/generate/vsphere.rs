@@ -327,3 +327,41 @@ pub fn descriptor(g: &mut Gen) -> Case {
     }
     c
 }
+
+/// Cases of vsphere_vm: what is removed may be on, in use by another, busy, or not there.
+pub fn removal(g: &mut Gen) -> Case {
+    let mut w = world(g);
+    // Half of them are ready to go; the rest is as for the other modules.
+    if g.chance(50) {
+        for v in w["vcenter"]["vms"].as_array_mut().expect("machines") {
+            v["power"] = json!("off");
+            v.as_object_mut().expect("an object").remove("question");
+        }
+    }
+    // Somebody else's disk is the first one's.
+    if g.chance(15) {
+        let store = w["vcenter"]["vms"][0]["disks"][0]["datastore"].as_str();
+        let store = store.or(w["vcenter"]["vms"][0]["datastore"].as_str());
+        let file = format!("[{}] {1}/{1}.vmdk", store.expect("a datastore"), NAMES[0]);
+        let disks = w["vcenter"]["vms"][2]["disks"].as_array_mut();
+        disks
+            .expect("disks")
+            .push(json!({"controller": "sata", "bus": 1, "unit": 0, "size_mib": 1, "file": file}));
+    }
+    let mut a = target(g, "name");
+    a["state"] = json!("absent");
+    if g.chance(50) {
+        a["delete_from_inventory"] = g.bool();
+    }
+    if g.chance(30) {
+        a["force"] = g.bool();
+    }
+    let mut c = Case::new("vsphere_vm", w, a);
+    if g.chance(10) {
+        c.before.push((
+            "vsphere_vm",
+            json!({"moid": "vm-101", "state": "absent", "delete_from_inventory": true, "force": true}),
+        ));
+    }
+    c
+}
