@@ -340,13 +340,16 @@ pub fn removal(g: &mut Gen) -> Case {
     }
     // Somebody else's disk is the first one's.
     if g.chance(15) {
-        let store = w["vcenter"]["vms"][0]["disks"][0]["datastore"].as_str();
-        let store = store.or(w["vcenter"]["vms"][0]["datastore"].as_str());
-        let file = format!("[{}] {1}/{1}.vmdk", store.expect("a datastore"), NAMES[0]);
+        let first = &w["vcenter"]["vms"][0];
+        let store = first["disks"][0]
+            .get("datastore")
+            .unwrap_or(&first["datastore"])
+            .clone();
+        let file = format!("{0}/{0}.vmdk", NAMES[0]);
         let disks = w["vcenter"]["vms"][2]["disks"].as_array_mut();
         disks
             .expect("disks")
-            .push(json!({"controller": "sata", "bus": 1, "unit": 0, "size_mib": 1, "file": file}));
+            .push(json!({"controller": "sata", "bus": 1, "unit": 0, "size_mib": 1, "datastore": store, "file": file}));
     }
     let mut a = target(g, "name");
     a["state"] = json!("absent");
