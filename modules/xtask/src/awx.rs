@@ -106,7 +106,7 @@ impl Drop for Stub {
     }
 }
 
-/// The playbook in check mode, for real, and again.
+/// The playbook in check mode on an empty AWX, for real, again, and once more in check mode.
 pub fn setup(root: &Path, stage: &Stage) -> Result<String, String> {
     let python = stage.venv.join("bin/python");
     let awx = collection(root, &python)?;
@@ -141,11 +141,38 @@ pub fn setup(root: &Path, stage: &Stage) -> Result<String, String> {
             false => Err(text),
         }
     };
-    play(false)?;
+    let count = |d: &Value| d["writes"].as_array().map_or(0, Vec::len);
+    let foreseen = play(true)?;
+    let untouched = count(&stub.dump()?);
+    let real = play(false)?;
     let first = stub.dump()?;
     let again = play(false)?;
+    let late = play(true)?;
     let second = stub.dump()?;
-    let count = |d: &Value| d["writes"].as_array().map_or(0, Vec::len);
+    if untouched > 0 || !again.contains("changed=0") || !late.contains("changed=0") {
+        return Err(format!(
+            "{untouched} writes in check mode; the second run, and its check run:\n{again}\n{late}"
+        ));
+    }
+    // All that was made was announced: by its own task, or in the list of what hangs on what is not there yet.
+    for (kind, what, of_itself) in [
+        ("credentials", "credential", 1),
+        ("projects", "project", 0),
+        ("inventory_sources", "inventory source", 0),
+        ("job_templates", "job template", 0),
+    ] {
+        let made = first["store"][kind].as_array().into_iter().flatten();
+        let missed: Vec<&str> = made
+            .filter_map(|m| m["name"].as_str())
+            // The stub's own.
+            .filter(|n| *n != "git" && !foreseen.contains(&format!("\"{what} {n}\"")))
+            .collect();
+        if missed.len() != of_itself {
+            return Err(format!(
+                "made, but not foreseen: {what} {missed:?}\n{foreseen}\n{real}"
+            ));
+        }
+    }
     if count(&first) == 0 || count(&first) != count(&second) {
         return Err(format!(
             "{} writes, {} after the second run\n{again}",
@@ -188,7 +215,7 @@ pub fn setup(root: &Path, stage: &Stage) -> Result<String, String> {
         return Err(format!("the job templates are {templates:?}"));
     }
     Ok(format!(
-        "{} job templates, {} writes, none in the second run",
+        "{} job templates, {} writes, none in check mode and in the second run",
         templates.len(),
         count(&first)
     ))

@@ -25,8 +25,18 @@ pub struct Lab {
 impl Lab {
     /// Builds and starts a lab on free ports with a fresh state folder.
     pub fn start(root: &Path, world: &Path, state: &Path, seed: u64) -> Result<Lab, String> {
-        env::run(root, "cargo", &["build", "--quiet", "--package", "labsim"])?;
-        Self::spawn(&root.join("target/debug/labsim"), world, state, seed)
+        Self::build(root)?;
+        Self::spawn(root, world, state, seed)
+    }
+
+    /// Only builds it.
+    pub fn build(root: &Path) -> Result<(), String> {
+        env::run(root, "cargo", &["build", "--quiet", "--package", "labsim"])
+    }
+
+    /// Only starts it, once it is built.
+    pub fn spawn(root: &Path, world: &Path, state: &Path, seed: u64) -> Result<Lab, String> {
+        Self::serve(&root.join("target/debug/labsim"), world, state, seed)
     }
 
     /// The same with an optimized lab, for measurements: what it takes to answer must not hide what is measured.
@@ -48,10 +58,10 @@ impl Lab {
                 "lab",
             ],
         )?;
-        Self::spawn(&root.join("target/lab/labsim"), world, state, seed)
+        Self::serve(&root.join("target/lab/labsim"), world, state, seed)
     }
 
-    fn spawn(program: &Path, world: &Path, state: &Path, seed: u64) -> Result<Lab, String> {
+    fn serve(program: &Path, world: &Path, state: &Path, seed: u64) -> Result<Lab, String> {
         let _ = std::fs::remove_dir_all(state);
         std::fs::create_dir_all(state).map_err(|e| e.to_string())?;
         let log = state.join("requests.jsonl");

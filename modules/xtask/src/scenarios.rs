@@ -2,6 +2,7 @@
 
 mod after;
 mod awx;
+mod killed;
 mod rollback;
 
 use crate::demo::{self, Run, Stage};
@@ -9,46 +10,87 @@ use crate::lab::Lab;
 use crate::{dist, env, report, truth};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 mod life;
 
-/// Runs every scenario; gives how many claims were shown, or the first that was not.
+/// Runs every scenario, as many side by side as there are cores, each in a lab of its own; gives how many claims were shown, or all that
+/// were not.
 ///
 /// Without a name only the short ones run, unless `full`.
 pub fn run(root: &Path, only: Option<&str>, full: bool) -> Result<usize, String> {
     let stage = Stage::install(root, true)?;
-    let (mut shown, mut wrong) = (0, vec![]);
     let chosen = |name: &str, long: bool| match only {
         Some(o) => o.split(',').any(|part| name.contains(part)),
         None => full || !long,
     };
-    for (name, f, _) in SCENARIOS.iter().filter(|(n, _, long)| chosen(n, *long)) {
-        eprintln!("xtask: scenario {name}");
-        let lab = Lab::start(
-            root,
-            &root.join("tests/lab/demo-world.json"),
-            &root.join(".lab/scenario"),
-            7,
-        )?;
-        let mut s = Scenario {
-            root,
-            stage: &stage,
-            lab,
-            full,
-            shown: 0,
-            runs: 0,
-        };
-        if let Err(e) = f(&mut s) {
-            eprintln!("xtask: scenario {name}: {e}");
-            wrong.push(format!("{name}: {e}"));
+    let all: Vec<_> = SCENARIOS
+        .iter()
+        .filter(|(name, _, long)| chosen(name, *long))
+        .collect();
+    let labs = root.join(".lab/scenario");
+    let _ = std::fs::remove_dir_all(&labs);
+    Lab::build(root)?;
+    let next = AtomicUsize::new(0);
+    let came = Mutex::new((0, vec![]));
+    let work = || {
+        while let Some((name, story, _)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+            eprintln!("xtask: scenario {name}");
+            let started = Instant::now();
+            let place = SCENARIOS.iter().position(|s| s.0 == *name);
+            let state = labs.join(format!("{:02}", place.unwrap_or_default()));
+            let (shown, done) = one(root, &stage, &state, *story, full);
+            let took = started.elapsed().as_secs_f64();
+            println!("scenario {name}: {shown} claims, {took:.0} s");
+            let mut came = came.lock().unwrap_or_else(PoisonError::into_inner);
+            came.0 += shown;
+            match done {
+                // The lab of one that failed is kept.
+                Ok(()) => drop(std::fs::remove_dir_all(&state)),
+                Err(e) => {
+                    eprintln!("xtask: scenario {name}: {e}");
+                    came.1.push(format!("{name}: {e}"));
+                }
+            }
         }
-        shown += s.shown;
-    }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|threads| {
+        for _ in 0..cores.min(all.len()) {
+            threads.spawn(work);
+        }
+    });
+    let (shown, wrong) = came.into_inner().unwrap_or_else(PoisonError::into_inner);
     match wrong.is_empty() {
         true => Ok(shown),
         false => Err(wrong.join("\n")),
     }
+}
+
+fn one(
+    root: &Path,
+    stage: &Stage,
+    state: &Path,
+    story: Story,
+    full: bool,
+) -> (usize, Result<(), String>) {
+    let world = root.join("tests/lab/demo-world.json");
+    let lab = match Lab::spawn(root, &world, state, 7) {
+        Ok(lab) => lab,
+        Err(e) => return (0, Err(e)),
+    };
+    let mut s = Scenario {
+        root,
+        stage,
+        lab,
+        full,
+        shown: 0,
+        runs: 0,
+    };
+    let done = story(&mut s);
+    (s.shown, done)
 }
 
 type Story = fn(&mut Scenario<'_>) -> Result<(), String>;
@@ -77,9 +119,10 @@ const SCENARIOS: &[(&str, Story, bool)] = &[
     ("no shutdown after the deadline", rollback::deadline, true),
     ("finish", after::finish, true),
     ("retire", after::retire, false),
+    ("AWX is set up by its playbook", awx::set_up, false),
     ("credentials as AWX gives them", awx::credentials, true),
     ("two slices of ansible-runner", awx::slices, true),
-    ("killed in the middle of each stage", awx::killed, true),
+    ("killed in the middle of each stage", killed::story, true),
 ];
 
 /// A lab, and what was shown on it.

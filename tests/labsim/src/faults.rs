@@ -21,12 +21,16 @@ pub enum Do {
     Drop,
     /// Executed, then the connection is closed without an answer.
     DropAfter,
+    /// Executed, and answered that many milliseconds later: time to kill who asked.
+    AnswerLate(u64),
 }
 
 struct Rule {
     side: Option<String>,
     method: Option<String>,
     path: Option<Regex>,
+    /// Only what counts as a write.
+    write: bool,
     nth: Option<u64>,
     every: u64,
     act: Do,
@@ -42,7 +46,11 @@ pub struct Faults {
 fn parse(v: &Value) -> Result<Rule, String> {
     let object = v.as_object().ok_or("a fault rule is a JSON object")?;
     for key in object.keys() {
-        if !["side", "method", "path", "nth", "every", "do", "note"].contains(&key.as_str()) {
+        if ![
+            "side", "method", "path", "write", "nth", "every", "do", "note",
+        ]
+        .contains(&key.as_str())
+        {
             return Err(format!("fault rule: unknown key '{key}'"));
         }
     }
@@ -51,6 +59,9 @@ fn parse(v: &Value) -> Result<Rule, String> {
         Value::String(s) if s == "drop" => Do::Drop,
         Value::String(s) if s == "drop_after" => Do::DropAfter,
         d if d["delay_ms"].is_u64() => Do::Delay(d["delay_ms"].as_u64().unwrap_or(0)),
+        d if d["answer_after_ms"].is_u64() => {
+            Do::AnswerLate(d["answer_after_ms"].as_u64().unwrap_or(0))
+        }
         d if d["status"].is_u64() => Do::Answer {
             status: d["status"]
                 .as_u64()
@@ -74,6 +85,7 @@ fn parse(v: &Value) -> Result<Rule, String> {
         side: text("side"),
         method: text("method").or_else(|| text("note")),
         path,
+        write: v["write"] == true,
         nth: v["nth"].as_u64(),
         every: v["every"].as_u64().unwrap_or(1).max(1),
         act,
@@ -103,7 +115,14 @@ impl Faults {
 
     /// Counts a request against every rule that fits it; the first rule that strikes decides.
     /// `operation` is the SOAP method; a rule's `method` may name that or the HTTP method.
-    pub fn strike(&self, side: &str, method: &str, operation: &str, path: &str) -> Option<Do> {
+    pub fn strike(
+        &self,
+        side: &str,
+        method: &str,
+        operation: &str,
+        path: &str,
+        write: bool,
+    ) -> Option<Do> {
         let mut hit = None;
         for rule in self
             .rules
@@ -111,7 +130,8 @@ impl Faults {
             .unwrap_or_else(|e| e.into_inner())
             .iter_mut()
         {
-            let fits = rule.side.as_deref().is_none_or(|s| s == side)
+            let fits = (write || !rule.write)
+                && rule.side.as_deref().is_none_or(|s| s == side)
                 && rule
                     .method
                     .as_deref()
@@ -143,17 +163,21 @@ mod tests {
         let f = Faults::default();
         f.add(&json!([
             {"side": "pve", "method": "PUT", "path": "/config$", "nth": 2, "do": {"status": 500, "reason": "x"}},
-            {"side": "vcenter", "method": "RelocateVM_Task", "every": 2, "do": "drop_after"}
+            {"side": "vcenter", "method": "RelocateVM_Task", "every": 2, "do": "drop_after"},
+            {"write": true, "path": "/any$", "nth": 2, "do": {"answer_after_ms": 5}}
         ]))
         .unwrap();
-        let put = || f.strike("pve", "PUT", "", "/api2/json/nodes/a/qemu/1/config");
+        let put = || f.strike("pve", "PUT", "", "/api2/json/nodes/a/qemu/1/config", true);
         assert_eq!(put(), None);
         assert!(matches!(put(), Some(Do::Answer { status: 500, .. })));
         assert_eq!(put(), None);
-        let soap = |op| f.strike("vcenter", "POST", op, "/sdk");
+        let soap = |op| f.strike("vcenter", "POST", op, "/sdk", false);
         assert_eq!(soap("RelocateVM_Task"), None);
         assert_eq!(soap("Login"), None);
         assert_eq!(soap("RelocateVM_Task"), Some(Do::DropAfter));
+        let any = |write| f.strike("pve", "GET", "", "/any", write);
+        assert_eq!([any(true), any(false)], [None, None]);
+        assert_eq!(any(true), Some(Do::AnswerLate(5)));
         assert!(f.add(&json!({"do": "explode"})).is_err());
         assert!(f.add(&json!({"nht": 1, "do": "drop"})).is_err());
     }

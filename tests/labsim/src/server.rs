@@ -203,9 +203,10 @@ pub fn respond(servers: &Servers, side: &'static str, req: &Req) -> Option<Resp>
     }
     let begun = Instant::now();
     let operation = soap_operation(&req.body);
+    let write = site.kind(req) == Kind::Write;
     let fault = servers
         .faults
-        .strike(side, &req.method, &operation, &req.path);
+        .strike(side, &req.method, &operation, &req.path, write);
     let mut entry = Entry {
         side,
         method: req.method.clone(),
@@ -246,6 +247,7 @@ pub fn respond(servers: &Servers, side: &'static str, req: &Req) -> Option<Resp>
             (Some(site.handle(req)), "fault: delay")
         }
         Some(Do::DropAfter) => (Some(site.handle(req)), "fault: drop_after"),
+        Some(Do::AnswerLate(_)) => (Some(site.handle(req)), "fault: answer_after"),
         None => (Some(site.handle(req)), ""),
     };
     let dropped = matches!(fault, Some(Do::Drop | Do::DropAfter));
@@ -265,6 +267,10 @@ pub fn respond(servers: &Servers, side: &'static str, req: &Req) -> Option<Resp>
         .join("; ");
     entry.ms = begun.elapsed().as_millis() as u64;
     servers.log.add(&entry);
+    // It is done and counted: whoever looks at the lab sees it before its sender does.
+    if let Some(Do::AnswerLate(ms)) = fault {
+        std::thread::sleep(Duration::from_millis(ms));
+    }
     if dropped { None } else { resp }
 }
 

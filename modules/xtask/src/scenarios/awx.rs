@@ -1,6 +1,6 @@
 //! As AWX runs it: ansible-runner, credentials from the environment only, slices side by side, jobs that are killed.
 
-use super::{Scenario, failed};
+use super::Scenario;
 use crate::demo::{self, token_of};
 use crate::env;
 use crate::truth;
@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::Mutex;
+use std::time::Instant;
 
 /// Stages that a slice goes through, in order.
 const STAGES: &[&str] = &[
@@ -48,7 +49,10 @@ fn estate(s: &mut Scenario<'_>, guests: usize) -> Result<Vec<String>, String> {
 }
 
 /// Where ansible-runner is.
-fn runner(s: &Scenario<'_>) -> Result<PathBuf, String> {
+pub(super) fn runner(s: &Scenario<'_>) -> Result<PathBuf, String> {
+    // Two scenarios must not make it at the same time.
+    static MAKING: Mutex<()> = Mutex::new(());
+    let _making = MAKING.lock();
     let python = env::python(11, 14).ok_or("no Python from 3.11 to 3.14")?;
     env::venv(
         s.root,
@@ -59,20 +63,20 @@ fn runner(s: &Scenario<'_>) -> Result<PathBuf, String> {
 }
 
 /// One job as AWX starts it: a private folder with project and inventory, nothing secret in it, the credentials in the environment.
-struct Job {
-    child: Child,
+pub(super) struct Job {
+    pub(super) child: Child,
     folder: PathBuf,
-    log: PathBuf,
+    /// Its results; the file's name is in the environment of all that it starts.
+    pub(super) log: PathBuf,
 }
 
 impl Job {
-    fn start(
+    pub(super) fn start(
         s: &Scenario<'_>,
         venv: &std::path::Path,
         ident: &str,
         stage: &str,
-        limit: &str,
-        check: bool,
+        more: &str,
     ) -> Result<Job, String> {
         let folder = s.lab.state.join(format!("runner-{ident}"));
         let _ = std::fs::remove_dir_all(&folder);
@@ -99,10 +103,7 @@ impl Job {
         ));
         own.env("PATH", path.map_err(|e| e.to_string())?);
         c = own;
-        let line = format!(
-            "--tags {stage} --limit {limit} --diff{}",
-            if check { " --check" } else { "" }
-        );
+        let line = format!("--tags {stage} --diff {more}");
         c.current_dir(s.root)
             .args([
                 "run",
@@ -118,12 +119,14 @@ impl Job {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
+        // A group of its own, so that it can be killed as a whole.
+        c.process_group(0);
         let child = c.spawn().map_err(|e| format!("ansible-runner: {e}"))?;
         Ok(Job { child, folder, log })
     }
 
     /// Its results, and what it said with set_stats.
-    fn end(mut self, s: &Scenario<'_>) -> Result<(Vec<truth::Line>, Value), String> {
+    pub(super) fn end(mut self, s: &Scenario<'_>) -> Result<(Vec<truth::Line>, Value), String> {
         self.child.wait().map_err(|e| e.to_string())?;
         let artifacts = self.folder.join("artifacts/job");
         let out = std::fs::read_to_string(artifacts.join("stdout")).unwrap_or_default();
@@ -144,7 +147,7 @@ impl Job {
     }
 }
 
-fn names(stats: &Value, of: &str) -> BTreeSet<String> {
+pub(super) fn names(stats: &Value, of: &str) -> BTreeSet<String> {
     stats[of]
         .as_array()
         .into_iter()
@@ -166,13 +169,13 @@ pub(super) fn slices(s: &mut Scenario<'_>) -> Result<(), String> {
             let writes = s.lab.writes()?;
             let jobs: Vec<Job> = (0..2)
                 .map(|n| {
+                    let how = if check { "--check" } else { "" };
                     Job::start(
                         s,
                         &venv,
                         &format!("{stage}-{check}-{n}"),
                         stage,
-                        &slice(n).join(","),
-                        check,
+                        &format!("--limit {} {how}", slice(n).join(",")),
                     )
                 })
                 .collect::<Result<_, _>>()?;
@@ -240,6 +243,13 @@ pub(super) fn slices(s: &mut Scenario<'_>) -> Result<(), String> {
     Ok(())
 }
 
+/// playbooks/awx_setup.yml with the real modules of awx.awx against a stand-in for AWX's API.
+pub(super) fn set_up(s: &mut Scenario<'_>) -> Result<(), String> {
+    println!("AWX: {}", crate::awx::setup(s.root, s.stage)?);
+    s.shown += 1;
+    Ok(())
+}
+
 /// The credentials of AWX's own types, set but empty where a field was left empty.
 pub(super) fn credentials(s: &mut Scenario<'_>) -> Result<(), String> {
     let venv = runner(s)?;
@@ -282,92 +292,5 @@ pub(super) fn credentials(s: &mut Scenario<'_>) -> Result<(), String> {
         )?;
     }
     let _ = venv;
-    Ok(())
-}
-
-/// Runs a stage and kills it, children and all, when the lab has seen so many writes of it. True if it was killed before its end.
-fn kill_at(
-    s: &mut Scenario<'_>,
-    stage: &str,
-    args: &[&str],
-    writes: usize,
-) -> Result<bool, String> {
-    let log = s.lab.state.join("killed.jsonl");
-    let _ = std::fs::remove_file(&log);
-    let mut c = s.stage.playbook(s.root, &s.lab, &log, stage);
-    c.args(["--tags", stage])
-        .args(args)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    // As a container that is removed: nobody gets to say goodbye.
-    c.process_group(0);
-    let before = s.lab.writes()?;
-    let mut child = c.spawn().map_err(|e| e.to_string())?;
-    let started = Instant::now();
-    loop {
-        if s.lab.writes()? >= before + writes {
-            break;
-        }
-        if child.try_wait().map_err(|e| e.to_string())?.is_some() {
-            return Ok(false);
-        }
-        if started.elapsed() > Duration::from_secs(300) {
-            return Err(format!("{stage} made no {writes} writes in 300 s"));
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let group = format!("-{}", child.id());
-    env::output(s.root, "kill", &["-KILL", "--", &group])?;
-    child.wait().map_err(|e| e.to_string())?;
-    Ok(true)
-}
-
-pub(super) fn killed(s: &mut Scenario<'_>) -> Result<(), String> {
-    let before = demo::guest_bytes(&s.lab)?;
-    let guest = ["--limit", "db-uefi"];
-    let points: &[usize] = if s.full { &[1, 2, 3, 4, 5, 6] } else { &[2] };
-    // sdn: lock, zone, apply, ...; cutover: reimport of nothing, shutdown, three imports, boot, note, tags; rollback: tags, three detaches, note, power.
-    for stage in [
-        "sdn", "build", "relocate", "cutover", "verify", "rollback", "cutover", "finish",
-    ] {
-        for at in points {
-            let was_killed = kill_at(s, stage, &guest, *at)?;
-            let status = s.play("status", &guest)?;
-            s.claim(
-                failed(&status).is_empty(),
-                &format!("status after {stage} was killed: {:?}", failed(&status)),
-            )?;
-            let run = s.play(stage, &guest)?;
-            let mut said = failed(&run);
-            if stage == "sdn" && said.iter().any(|m| m.contains("lock")) {
-                // The dead run's lock is nobody's: it is named, with what to do, and that is done.
-                s.claim(
-                    said.iter().any(|m| m.contains("break_lock")),
-                    &format!("the lock is not explained: {said:?}"),
-                )?;
-                said = failed(&s.play(
-                    stage,
-                    &[&guest[..], &["-e", "sdn_break_lock=true"]].concat(),
-                )?);
-            }
-            s.claim(
-                said.is_empty(),
-                &format!("{stage} after it was killed at write {at} ({was_killed}): {said:?}"),
-            )?;
-        }
-        let again = s.play(stage, &guest)?;
-        s.claim(
-            failed(&again).is_empty() && again.writes == 0,
-            &format!(
-                "{stage} once more: {:?}, {} writes",
-                failed(&again),
-                again.writes
-            ),
-        )?;
-        if stage == "cutover" {
-            demo::same_bytes(&s.lab, "vm-103", 20103, &before)?;
-            s.shown += 1;
-        }
-    }
     Ok(())
 }

@@ -53,6 +53,7 @@ impl Scenario<'_> {
         c.env("PROXMOX_TOKEN_SECRET", secret)
             .env("TRUEPLAN_LAB_ROOT_PASSWORD", password)
             .env("ANSIBLE_INVENTORY", self.root.join("tests/lab/life"))
+            .env("ANSIBLE_SHOW_CUSTOM_STATS", "true")
             .arg("--diff")
             .arg(book)
             .args(args);
@@ -86,7 +87,19 @@ impl Scenario<'_> {
         );
         self.agree(book, &check, &real)?;
         self.at_rest(book, &again)?;
+        let (foreseen, came) = (outcome(&check), outcome(&real));
+        self.equal(&format!("set_stats of {book}, foreseen"), &foreseen, &came)?;
+        self.equal(
+            &format!("set_stats of {book}, again"),
+            &outcome(&again),
+            &came,
+        )?;
         Ok((real, again))
+    }
+
+    /// What set_stats says: these hosts under that name, and none under another.
+    fn came(&mut self, run: &Run, of: &str, hosts: &[&str]) -> Result<(), String> {
+        self.equal("set_stats", &outcome(run), &json!({ of: hosts }))
     }
 
     fn named(&self, name: &str) -> Result<Value, String> {
@@ -118,6 +131,22 @@ impl Scenario<'_> {
     }
 }
 
+/// The custom stats of a run, their lists in order.
+fn outcome(run: &Run) -> Value {
+    let line = run
+        .recap
+        .split("RUN: ")
+        .nth(1)
+        .and_then(|r| r.lines().next());
+    let mut v: Value = serde_json::from_str(line.unwrap_or_default()).unwrap_or_default();
+    for list in v.as_object_mut().into_iter().flat_map(|o| o.values_mut()) {
+        if let Value::Array(a) = list {
+            a.sort_by_key(Value::to_string);
+        }
+    }
+    v
+}
+
 fn text(v: &Value) -> String {
     v.as_str().map_or_else(|| v.to_string(), str::to_owned)
 }
@@ -144,6 +173,11 @@ pub(super) fn own(s: &mut Scenario<'_>) -> Result<(), String> {
             &format!("{why}: {said:?}"),
         )?;
     }
+    s.came(
+        &run,
+        "refused",
+        &["ghost01", "nobridge01", "noiso01", "rooted01"],
+    )?;
     let untouched = !run.lines.iter().any(|l| l.host == "active01" && l.ours());
     s.claim(untouched, "a host that is not planned is looked at")?;
 
@@ -152,6 +186,7 @@ pub(super) fn own(s: &mut Scenario<'_>) -> Result<(), String> {
         failed(&made).is_empty(),
         &format!("create fails: {:?}", failed(&made)),
     )?;
+    s.came(&made, "done", &["app01", "app02", "there01", "win01"])?;
     let app01 = s.guest(5001)?;
     let c = &app01["config"];
     for (key, part) in [
@@ -230,6 +265,8 @@ pub(super) fn own(s: &mut Scenario<'_>) -> Result<(), String> {
         failed(&run).is_empty(),
         &format!("start fails: {:?}", failed(&run)),
     )?;
+    // Of both batches.
+    s.came(&run, "done", &["app01", "app02", "there01", "win01"])?;
     let asked: Vec<&str> = run
         .lines
         .iter()
@@ -266,6 +303,7 @@ pub(super) fn own(s: &mut Scenario<'_>) -> Result<(), String> {
             out == fails,
             &format!("start_agent_required={required}: {}", run.recap),
         )?;
+        s.came(&run, if fails { "failed" } else { "done" }, &["app01"])?;
     }
     s.lab
         .set(&json!({"pve": {"guest": 5001, "guest_os": true}}))?;
@@ -298,6 +336,7 @@ fn remove(s: &mut Scenario<'_>, app02: u64) -> Result<(), String> {
         failed(&run).is_empty() && failed(&again).is_empty(),
         &format!("remove fails: {:?} {:?}", failed(&run), failed(&again)),
     )?;
+    s.came(&run, "done", &["app01", "app02", "win01"])?;
     for vmid in [5001, app02, 5003] {
         s.claim(s.guest(vmid)?.is_null(), &format!("{vmid} is still there"))?;
         s.claim(
@@ -319,11 +358,13 @@ fn remove(s: &mut Scenario<'_>, app02: u64) -> Result<(), String> {
         } else {
             there.to_vec()
         };
-        let said = failed(&s.book("trueplan.virt.remove", &args)?);
+        let run = s.book("trueplan.virt.remove", &args)?;
+        let said = failed(&run);
         s.claim(
             said.iter().any(|m| m.contains("protection")),
             &format!("a protected guest is not refused: {said:?}"),
         )?;
+        s.came(&run, "refused", &["there01"])?;
     }
     s.claim(
         s.guest(5004)?["status"] == "running",
@@ -335,11 +376,13 @@ fn remove(s: &mut Scenario<'_>, app02: u64) -> Result<(), String> {
         &["-e", "remove_vmid=5004", "-e", "remove_name=stranger"],
     ]
     .concat();
-    let said = failed(&s.book("trueplan.virt.remove", &args)?);
+    let run = s.book("trueplan.virt.remove", &args)?;
+    let said = failed(&run);
     s.claim(
         said.iter().any(|m| m.contains("it is another guest")),
         &format!("a stranger is removed: {said:?}"),
     )?;
+    s.came(&run, "refused", &["there01"])?;
     let args = [
         &there[..],
         &["-e", "remove_uuid=00000000-5b3c-4b51-8a5a-0d7e1b7e5004"],
@@ -374,6 +417,7 @@ fn remove(s: &mut Scenario<'_>, app02: u64) -> Result<(), String> {
         }) && run.recap.contains("failed=1"),
         &format!("a clean-up that failed is hidden: {said:?} {}", run.recap),
     )?;
+    s.came(&run, "failed", &["there01"])?;
     let left = std::fs::read_to_string(&known).map_err(|e| e.to_string())?;
     s.claim(
         s.guest(5004)?.is_null() && left.is_empty(),
