@@ -3,18 +3,51 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The one action plugin of the collection: it picks the binary for the platform where the task runs, and hands over the ledger.
 
-Everything else is done by the binary. The ledger is a folder in Ansible's own temporary folder of this run, in which the tasks of
+A file of each module's name beside this one leads here: generated, see modules/xtask/src/docs.rs. Everything else is done by the binary. The ledger is a folder in Ansible's own temporary folder of this run, in which the tasks of
 a check run tell the later ones what they planned.
 """
 
 from __future__ import annotations
 
+import inspect
+import json
 import os
 import platform
+import subprocess
 
 from ansible import constants as C
 from ansible import context
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+try:  # ansible-core 2.19 and later: what is sent and read has a profile; a native module's is "legacy"
+    from ansible.module_utils.common.json import Direction, get_module_encoder
+
+    PROFILE = ("legacy",)
+    ENCODER = {"cls": get_module_encoder(PROFILE[0], Direction.CONTROLLER_TO_MODULE)}
+except ImportError:
+    from ansible.module_utils.common.json import AnsibleJSONEncoder
+
+    PROFILE = ()
+    ENCODER = {"cls": AnsibleJSONEncoder, "vault_to_text": True}
+
+display = Display()
+
+
+def _warm():
+    """Fills caches of ansible-core 2.21 in its main process, which would else be filled in the process of each task: 15 ms a task."""
+    try:
+        from ansible._internal._task import UnifiedTaskResult
+        from ansible.module_utils.common.json import get_module_decoder
+
+        get_module_decoder(PROFILE[0], Direction.MODULE_TO_CONTROLLER)
+        for from_module in (True, False):
+            UnifiedTaskResult.get_result_key_to_resolved_field_mapping(from_module)
+    except Exception:  # noqa: BLE001 - nothing depends on it, and these names are Ansible's own
+        pass
+
+
+_warm()
 
 COLLECTION = "trueplan.virt"
 # The platform whose binary lies directly under plugins/modules; others lie in plugins/modules/<architecture>/.
@@ -49,10 +82,16 @@ class ActionModule(ActionBase):
         if folder:
             args["_trueplan_ledger"] = folder
 
+        if not PROFILE:
+            # ansible-core before 2.19 writes the arguments of a native module with a plain encoder, which knows no !vault value.
+            args = json.loads(json.dumps(args, **ENCODER))
         wrap_async = self._task.async_val and not self._connection.has_native_async
-        result.update(
-            self._execute_module(module_name=module, module_args=args, task_vars=task_vars, wrap_async=wrap_async)
-        )
+        answer = None
+        if local and not self._task.async_val:
+            answer = self._started_in_place(module, short, args, task_vars)
+        if answer is None:
+            answer = self._execute_module(module_name=module, module_args=args, task_vars=task_vars, wrap_async=wrap_async)
+        result.update(answer)
         self._explain(result, short)
         if note:
             result.setdefault("warnings", []).append(note)
@@ -81,6 +120,64 @@ class ActionModule(ActionBase):
                 % (self._connection._play_context.remote_addr, answer.get("rc"), answer.get("stderr") or answer.get("stdout"))
             )
         return words[0], ALIASES.get(words[1], words[1])
+
+    def _started_in_place(self, module, short, args, task_vars):
+        """Runs the installed binary where it lies, its arguments on standard input; None where Ansible's own way is needed.
+
+        Ansible copies a native module (5 MB) and its arguments to a folder that it makes for each task, and starts a shell for each step.
+        On the controller nothing of that is needed: the binary is there, and so no argument lies in a file.
+        """
+        if self._connection.become or self._play_context.become or C.DEFAULT_KEEP_REMOTE_FILES or not _known_ansible():
+            return None
+        path = self._path_of(module)
+        if not os.access(path, os.X_OK):
+            return None
+        self._connection._connect()
+        self._update_module_args(module, args, task_vars)
+        more = {}
+        self._compute_environment_string(more)
+        environment = dict(os.environ, **{str(k): str(v) for k, v in more.items()})
+        display.vvv("EXEC %s %s - (in place)" % (path, short), host=self._play_context.remote_addr)
+        try:
+            process = subprocess.Popen(
+                [path, short, "-"],
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        except PermissionError:  # a file system that is mounted noexec: the ordinary way has remote_tmp to copy it to
+            return None
+        try:
+            stdout, stderr = process.communicate(json.dumps(args, **ENCODER).encode("utf-8", "surrogateescape"))
+        except BaseException:
+            # The task's `timeout`, or a cancelled run: what the task's end was told for shall not go on behind it.
+            process.kill()
+            process.wait()
+            raise
+        self._used_interpreter = None
+        answer = {
+            "rc": process.returncode,
+            "stdout": stdout.decode("utf-8", "surrogateescape"),
+            "stderr": stderr.decode("utf-8", "surrogateescape"),
+        }
+        data = self._parse_returned_data(answer, *PROFILE)
+        if hasattr(data, "as_result_dict"):  # ansible-core 2.21
+            data.remove_internal_keys()
+            return data.as_result_dict(for_round_trip=True)
+        from ansible.vars.clean import remove_internal_keys
+
+        remove_internal_keys(data)
+        if PROFILE:
+            return data
+        from ansible.utils.unsafe_proxy import wrap_var
+
+        return wrap_var(data)
+
+    def _path_of(self, module):
+        """The file of a module's dotted name as `_binary_for` gives it."""
+        plugins = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        return os.path.join(plugins, "modules", *module.split(".")[2:])
 
     def _binary_for(self, short, system):
         plugins = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -144,6 +241,15 @@ class ActionModule(ActionBase):
                 "(ansible_remote_tmp) to a folder on a file system that allows it" % (short, tmpdir)
             )
             result["error_kind"] = "unreachable"
+
+
+def _known_ansible():
+    """Whether the parts of ActionBase that a start in place uses are those of ansible-core 2.17 to 2.21."""
+    try:
+        parse = inspect.signature(ActionBase._parse_returned_data).parameters
+        return len(parse) == 2 + len(PROFILE) and callable(ActionBase._update_module_args) and callable(ActionBase._compute_environment_string)
+    except AttributeError:
+        return False
 
 
 def _failure(msg):

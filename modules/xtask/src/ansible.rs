@@ -3,7 +3,7 @@
 use crate::demo::{self, Stage};
 use crate::lab::Lab;
 use crate::{dist, docs, env, leaks, truth};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -210,6 +210,7 @@ fn on_core(root: &Path, core: &Core) -> Result<String, String> {
         &root.join(format!(".lab/lab-core2{}", core.minor)),
         1,
     )?;
+    let starts = in_place(root, &stage, &lab)?;
     let play = |name: &str, more: &[&str]| {
         let args = [&["--limit", GUESTS], more].concat();
         demo::play(root, &stage, &lab, name, "sdn,build", &args)
@@ -231,7 +232,7 @@ fn on_core(root: &Path, core: &Core) -> Result<String, String> {
         .map(|l| format!("{}: {}", l.key, l.result["msg"]))
         .collect();
     let said = format!(
-        "{} modules documented; truth {} of {}, {} writes in check, {} changed for real, {} again",
+        "{} modules documented; {starts}; truth {} of {}, {} writes in check, {} changed for real, {} again",
         modules.len(),
         t.equal,
         t.all,
@@ -255,6 +256,53 @@ fn on_core(root: &Path, core: &Core) -> Result<String, String> {
             failed.join("\n  ")
         ))
     }
+}
+
+/// Tasks of tests/ansible/in_place.yml that are started in place.
+const IN_PLACE: usize = 7;
+
+/// What Ansible promises of a task holds where the action plugin starts the binary by itself; a task's end is the module's.
+fn in_place(root: &Path, stage: &Stage, lab: &Lab) -> Result<String, String> {
+    let log = lab.state.join("in-place.jsonl");
+    // A server that takes a connection and says nothing.
+    let deaf = std::net::TcpListener::bind("127.0.0.1:0").map_err(|e| e.to_string())?;
+    let port = deaf.local_addr().map_err(|e| e.to_string())?.port();
+    let mut c = stage.command(root, lab, "ansible-playbook", &log, "whole");
+    let password = lab.world["pve"]["users"][0]["password"].as_str();
+    c.env_remove("PROXMOX_TOKEN_ID")
+        .env_remove("PROXMOX_TOKEN_SECRET")
+        .env("PROXMOX_USER", "root@pam")
+        .env("PROXMOX_PASSWORD", password.unwrap_or_default());
+    c.arg(root.join("tests/ansible/in_place.yml"))
+        .args(["-vvv", "-i", "localhost,", "-e"])
+        .arg(json!({"slow_host": "127.0.0.1", "slow_port": port}).to_string())
+        .arg("--vault-password-file")
+        .arg(root.join("tests/ansible/vault-password"));
+    let (out, err, ok) = all(c)?;
+    if !ok {
+        return Err(format!("in_place.yml:\n{out}\n{err}"));
+    }
+    let starts = out.lines().filter(|l| l.contains("(in place)")).count();
+    if starts != IN_PLACE {
+        return Err(format!(
+            "in_place.yml: {starts} starts in place, expected {IN_PLACE}:\n{out}"
+        ));
+    }
+    let marker = format!("{}/", stage.collections.display());
+    let left = running(&marker);
+    if !left.is_empty() {
+        return Err(format!("in_place.yml: still running: {left:?}"));
+    }
+    Ok(format!("{starts} started in place"))
+}
+
+/// Command lines of processes that have this in them.
+fn running(text: &str) -> Vec<String> {
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    all.filter_map(|e| std::fs::read(e.path().join("cmdline")).ok())
+        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
+        .filter(|line| line.contains(text) && line.contains("pve_user_info -"))
+        .collect()
 }
 
 /// Environment of ansible-lint and galaxy-importer.

@@ -217,6 +217,7 @@ fn verify(root: &Path, tarball: &Path, built: &[Built]) -> Result<(), String> {
     ];
     for s in docs::modules() {
         want.push(format!("plugins/modules/{}.py", s.name));
+        want.push(format!("plugins/action/{}.py", s.name));
     }
     for b in built {
         let (bin, modules, _) = places(&b.arch);
