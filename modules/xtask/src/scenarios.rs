@@ -26,12 +26,13 @@ pub fn run(root: &Path, only: Option<&str>, full: bool) -> Result<usize, String>
         Some(o) => o.split(',').any(|part| name.contains(part)),
         None => full || !long,
     };
-    let all: Vec<_> = SCENARIOS
+    let mut all: Vec<_> = SCENARIOS
         .iter()
         .filter(|(name, _, long)| chosen(name, *long))
         .collect();
+    // The long ones first, so that no core waits for the last.
+    all.sort_by_key(|(_, _, long)| !long);
     let labs = root.join(".lab/scenario");
-    let _ = std::fs::remove_dir_all(&labs);
     Lab::build(root)?;
     let next = AtomicUsize::new(0);
     let came = Mutex::new((0, vec![]));
