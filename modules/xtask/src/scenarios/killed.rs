@@ -237,6 +237,8 @@ fn state(lab: &Lab, n: usize) -> Result<Value, String> {
         .iter()
         .filter_map(|f| f.strip_prefix(&lab.state).ok())
         .map(|f| f.display().to_string())
+        // VMware's locks have names of their own.
+        .map(|f| f.split(".lck-").next().unwrap_or_default().to_owned())
         .filter(|f| f.contains(&name(n)) || f.contains(&format!("/{id}/")))
         .collect();
     mine.sort();
