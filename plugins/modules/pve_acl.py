@@ -141,14 +141,16 @@ options:
       - If not given, the environment variable E(PROXMOX_FINGERPRINT) is used.
     type: str
 notes:
-  - Without C(Permissions.Modify) on O(path), C(VM.Allocate) on V(/vms/ID) (C(Datastore.Allocate) on a storage,
-    C(Pool.Allocate) on a pool) lets one hand out roles that have no privilege which one lacks oneself.
   - 'A deeper path replaces what is inherited: the first role of a user on V(/vms/100) ends what it has there from
     V(/vms).'
   - At least one of O(api_password) and O(api_token_id) is required.
   - O(api_token_id) and O(api_token_secret) must be given together.
   - O(state=present) needs O(path), O(roleid), O(type) and O(ugid).
   - O(state=absent) needs O(path).
+  - 'Privilege for seeing that the user or group is there: C(Sys.Audit) or C(User.Modify) on C(/access/groups).'
+  - 'Privilege for writing entries: C(Permissions.Modify) on O(path).'
+  - 'Privilege for handing out, without C(Permissions.Modify), roles that have no privilege which one lacks oneself:
+    C(VM.Allocate) on a guest, C(Datastore.Allocate) on a storage, C(Pool.Allocate) on a pool on O(path).'
 seealso:
   - module: community.proxmox.proxmox_access_acl
     description: The Python module that M(trueplan.virt.pve_acl) replaces.

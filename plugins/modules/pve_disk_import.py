@@ -503,6 +503,17 @@ notes:
   - O(iso_image) needs O(media).
   - With O(create=forced) at least one of O(storage) and O(attach_from) is required.
   - O(state=resized) needs O(size).
+  - 'Privilege for reading the guest: C(VM.Audit) on C(/vms/VMID).'
+  - 'Privilege for writing a disk; for a CD drive C(VM.Config.CDROM), for a cloud-init drive C(VM.Config.Cloudinit) too:
+    C(VM.Config.Disk) on C(/vms/VMID).'
+  - 'Privilege for new, grown, moved and imported disks; EFI disks and TPM states: C(Datastore.AllocateSpace) on
+    C(/storage/STORAGE).'
+  - 'Privilege for ISO images, and sources under C(import/): C(Datastore.Audit) or C(Datastore.AllocateSpace) on
+    C(/storage/STORAGE).'
+  - 'Privilege for importing a volume that bears the number of another guest: C(VM.Clone) on C(/vms/OWNER).'
+  - 'Privilege for moving a disk to another guest: C(VM.Audit), C(VM.Config.Disk) on C(/vms/TARGET_VMID).'
+  - 'Privilege for telling another user''s task from a dead lock; without it only one''s own tasks are seen:
+    C(Sys.Audit) on C(/nodes/NODE).'
 seealso:
   - module: community.proxmox.proxmox_disk
     description: The Python module that M(trueplan.virt.pve_disk_import) replaces.

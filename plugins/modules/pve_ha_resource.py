@@ -156,6 +156,9 @@ options:
 notes:
   - At least one of O(api_password) and O(api_token_id) is required.
   - O(api_token_id) and O(api_token_secret) must be given together.
+  - 'Privilege for reading what HA manages: C(Sys.Audit) on C(/).'
+  - 'Privilege for changing it: C(Sys.Console) on C(/).'
+  - 'Privilege for reading the guest: C(VM.Audit) on C(/vms/VMID).'
 """
 
 EXAMPLES = r"""

@@ -220,6 +220,12 @@ notes:
   - At least one of O(name) and O(vmid) is required.
   - At least one of O(api_password) and O(api_token_id) is required.
   - O(api_token_id) and O(api_token_secret) must be given together.
+  - 'Privilege for reading the guest: C(VM.Audit) on C(/vms/VMID).'
+  - 'Privilege for writing the card: C(VM.Config.Network) on C(/vms/VMID).'
+  - 'Privilege for the bridge or vnet that a card has, and the one that it gets: C(SDN.Use) on
+    C(/sdn/zones/localnetwork/BRIDGE) or C(/sdn/zones/ZONE/VNET), with a VLAN tag below it on C(TAG).'
+  - 'Privilege for telling another user''s task from a dead lock; without it only one''s own tasks are seen:
+    C(Sys.Audit) on C(/nodes/NODE).'
 seealso:
   - module: community.proxmox.proxmox_nic
     description: The Python module that M(trueplan.virt.pve_nic) replaces.

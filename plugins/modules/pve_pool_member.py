@@ -157,13 +157,18 @@ options:
       - If not given, the environment variable E(PROXMOX_FINGERPRINT) is used.
     type: str
 notes:
-  - Needs C(Pool.Allocate) on the pool, and C(VM.Allocate) or C(Permissions.Modify) on the guest (on a storage
-    C(Datastore.Allocate) or C(Permissions.Modify)).
   - A guest that is removed leaves its pool with it.
   - At least one of O(api_password) and O(api_token_id) is required.
   - At least one of O(members) and O(member) is required.
   - O(api_token_id) and O(api_token_secret) must be given together.
   - O(members) and O(member) exclude each other.
+  - 'Privilege for reading its members, and whether a guest is in another pool: C(Pool.Audit) on C(/pool) and
+    C(/pool/POOL).'
+  - 'Privilege for seeing a guest that is named: C(VM.Audit) on C(/vms/VMID).'
+  - 'Privilege for changing its members: C(Pool.Allocate) on C(/pool/POOL).'
+  - 'Privilege for a guest that joins or leaves: C(VM.Allocate) or C(Permissions.Modify) on C(/vms/VMID).'
+  - 'Privilege for a storage that joins or leaves: C(Datastore.Allocate) or C(Permissions.Modify) on
+    C(/storage/STORAGE).'
 seealso:
   - module: community.proxmox.proxmox_pool_member
     description: The Python module that M(trueplan.virt.pve_pool_member) replaces.

@@ -121,6 +121,7 @@ notes:
   - O(api_token_id) and O(api_token_secret) must be given together.
   - O(user) and O(userid) exclude each other.
   - O(domain) and O(userid) exclude each other.
+  - 'Privilege for seeing others than oneself: C(User.Modify) or C(Sys.Audit) on C(/access/groups).'
 seealso:
   - module: community.proxmox.proxmox_user_info
     description: The Python module that M(trueplan.virt.pve_user_info) replaces.

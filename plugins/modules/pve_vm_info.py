@@ -80,8 +80,8 @@ options:
     default: false
   paths:
     description:
-      - 'Whether RV(proxmox_vms[].disks[].path) is returned, for guests that O(vmid) or O(name) select: where the disk
-        is on its node.'
+      - 'Whether RV(proxmox_vms[].disks) have a C(path), for guests that O(vmid) or O(name) select: where the disk is on
+        its node.'
     type: bool
     default: false
   capacity:
@@ -152,6 +152,11 @@ options:
 notes:
   - At least one of O(api_password) and O(api_token_id) is required.
   - O(api_token_id) and O(api_token_secret) must be given together.
+  - 'Privilege for seeing a guest: without it, it is left out silently: C(VM.Audit) on C(/vms/VMID).'
+  - 'Privilege for O(network): C(VM.GuestAgent.Audit) on C(/vms/VMID).'
+  - 'Privilege for O(history), and the memory of the nodes with O(capacity): C(Sys.Audit) on C(/nodes/NODE).'
+  - 'Privilege for O(paths) (with C(VM.Config.Disk) on the guest) and the room with O(capacity): C(Datastore.Audit) on
+    C(/storage/STORAGE).'
 seealso:
   - module: community.proxmox.proxmox_vm_info
     description: The Python module that M(trueplan.virt.pve_vm_info) replaces.

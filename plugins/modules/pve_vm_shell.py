@@ -773,6 +773,30 @@ notes:
   - O(clone) and O(revert) exclude each other.
   - O(tags) and O(tags_add) exclude each other.
   - O(tags) and O(tags_remove) exclude each other.
+  - 'Privilege for reading the guest: C(VM.Audit) on C(/vms/VMID).'
+  - 'Privilege for seeing that O(pool) is there: C(Pool.Audit) on C(/pool/POOL).'
+  - 'Privilege for creating; O(state=absent), O(state=template): C(VM.Allocate) on C(/vms/VMID), or at creation
+    C(/pool/POOL).'
+  - 'Privilege for the options of each class: C(VM.Config.CPU), C(VM.Config.Memory), C(VM.Config.Network),
+    C(VM.Config.HWType), C(VM.Config.Options), C(VM.Config.Cloudinit) on C(/vms/VMID), or at creation C(/pool/POOL).'
+  - 'Privilege for disks, boot order and CD drives of a guest that is there: C(VM.Config.Disk), C(VM.Config.CDROM) on
+    C(/vms/VMID).'
+  - 'Privilege for the bridge or vnet that a card has, and the one that it gets: C(SDN.Use) on
+    C(/sdn/zones/localnetwork/BRIDGE) or C(/sdn/zones/ZONE/VNET), with a VLAN tag below it on C(TAG).'
+  - 'Privilege for new, grown, moved and imported disks; EFI disks and TPM states: C(Datastore.AllocateSpace) on
+    C(/storage/STORAGE).'
+  - 'Privilege for ISO images, and sources under C(import/): C(Datastore.Audit) or C(Datastore.AllocateSpace) on
+    C(/storage/STORAGE).'
+  - 'Privilege for importing a volume that bears the number of another guest: C(VM.Clone) on C(/vms/OWNER).'
+  - 'Privilege for start, stop, shutdown, restart, pause, hibernation: C(VM.PowerMgmt) on C(/vms/VMID).'
+  - 'Privilege for O(clone), with C(VM.Allocate) on the new id: C(VM.Clone) on C(/vms/SOURCE).'
+  - 'Privilege for O(migrate): C(VM.Migrate) on C(/vms/VMID).'
+  - 'Privilege for O(startup): C(Sys.Modify) on C(/).'
+  - 'Privilege for mapped PCI and USB devices and folders: C(Mapping.Use) on C(/mapping/...).'
+  - 'Privilege for O(args), O(hookscript), raw devices, import by absolute path; no token passes: the login of root@pam
+    by password on the server.'
+  - 'Privilege for telling another user''s task from a dead lock; without it only one''s own tasks are seen:
+    C(Sys.Audit) on C(/nodes/NODE).'
 seealso:
   - module: community.proxmox.proxmox_kvm
     description: The Python module that M(trueplan.virt.pve_vm_shell) replaces.

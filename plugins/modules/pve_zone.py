@@ -290,11 +290,16 @@ notes:
   - 'Applying SDN changes is for the whole cluster: what others left pending would be applied along. The task is refused
     then, unless O(allow_pending) names it.'
   - Nobody can see whether the SDN lock is held, also not in check mode; it is waited for when a change is made.
-  - A change needs the privilege SDN.Allocate on C(/sdn) and on the path of the zone or vnet.
   - At least one of O(api_password) and O(api_token_id) is required.
   - O(api_token_id) and O(api_token_secret) must be given together.
   - O(state=present) needs O(type) and O(zone).
   - O(state=absent) needs O(zone).
+  - 'Privilege for writing a zone: C(SDN.Allocate) on C(/sdn/zones) for a new one, else C(/sdn/zones/ZONE).'
+  - 'Privilege for the lock and applying: C(SDN.Allocate) on C(/sdn).'
+  - 'Privilege for seeing zones, vnets and bridges: lists leave out silently what one may not see: C(SDN.Audit) on
+    C(/sdn/zones).'
+  - 'Privilege for following the reload of each node; without it the state of the zones is asked instead: C(Sys.Audit)
+    on C(/nodes/NODE).'
 seealso:
   - module: community.proxmox.proxmox_zone
     description: The Python module that M(trueplan.virt.pve_zone) replaces.

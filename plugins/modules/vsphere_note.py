@@ -189,6 +189,8 @@ notes:
   - At least one of O(name), O(uuid) and O(moid) is required.
   - O(name), O(uuid) and O(moid) exclude each other.
   - O(state=present) needs O(text).
+  - 'Privilege for reading: C(System.Read) on the VM, its hosts, datastores and networks.'
+  - 'Privilege for writing the notes: C(VirtualMachine.Config.Annotation) on the VM.'
 """
 
 EXAMPLES = r"""

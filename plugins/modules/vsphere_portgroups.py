@@ -141,6 +141,9 @@ options:
       - If not given, the environment variable E(VMWARE_API_TIMEOUT) is used.
     type: int
     default: 30
+notes:
+  - 'Privilege for reading; without it on a switch the VLANs of its portgroups are not known: C(System.Read) on the
+    networks and their distributed switches.'
 seealso:
   - module: community.vmware.vmware_dvs_portgroup_info
     description: The Python module that M(trueplan.virt.vsphere_portgroups) replaces.

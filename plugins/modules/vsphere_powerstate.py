@@ -233,6 +233,13 @@ notes:
   - At least one of O(name), O(uuid) and O(moid) is required.
   - O(name), O(uuid) and O(moid) exclude each other.
   - O(scheduled_at) and O(question_answers) exclude each other.
+  - 'Privilege for reading: C(System.Read) on the VM, its hosts, datastores and networks.'
+  - 'Privilege for O(state=powered-on): C(VirtualMachine.Interact.PowerOn) on the VM.'
+  - 'Privilege for O(state=powered-off), O(state=shutdown-guest): C(VirtualMachine.Interact.PowerOff) on the VM.'
+  - 'Privilege for O(state=restarted), O(state=reboot-guest): C(VirtualMachine.Interact.Reset) on the VM.'
+  - 'Privilege for O(state=suspended): C(VirtualMachine.Interact.Suspend) on the VM.'
+  - 'Privilege for O(question_answers): C(VirtualMachine.Interact.AnswerQuestion) on the VM.'
+  - 'Privilege for O(scheduled_at): C(ScheduledTask.Create) on the VM.'
 seealso:
   - module: vmware.vmware.vm_powerstate
     description: The Python module that M(trueplan.virt.vsphere_powerstate) replaces.

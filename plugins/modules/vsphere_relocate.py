@@ -227,6 +227,10 @@ notes:
   - O(vm_name), O(vm_uuid) and O(moid) exclude each other.
   - O(destination_host) and O(destination_cluster) exclude each other.
   - O(destination_datastore) and O(destination_datastore_cluster) exclude each other.
+  - 'Privilege for reading: C(System.Read) on the VM, its hosts, datastores and networks.'
+  - 'Privilege for moving: C(Resource.HotMigrate); C(Resource.ColdMigrate) while it is off on the VM.'
+  - 'Privilege for another host or resource pool: C(Resource.AssignVMToPool) on the resource pool that it goes to.'
+  - 'Privilege for its files and disks: C(Datastore.AllocateSpace) on the datastore that it goes to.'
 seealso:
   - module: community.vmware.vmware_vmotion
     description: The Python module that M(trueplan.virt.vsphere_relocate) replaces.

@@ -184,6 +184,9 @@ options:
 notes:
   - At least one of O(name), O(uuid) and O(moid) is required.
   - O(name), O(uuid) and O(moid) exclude each other.
+  - 'Privilege for reading: C(System.Read) on the VM, its hosts, datastores and networks.'
+  - 'Privilege for taking it out of the inventory: C(VirtualMachine.Inventory.Unregister) on the VM.'
+  - 'Privilege for deleting it with its files: C(VirtualMachine.Inventory.Delete) on the VM and its folder.'
 """
 
 EXAMPLES = r"""

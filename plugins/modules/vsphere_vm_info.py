@@ -153,6 +153,7 @@ options:
     default: 30
 notes:
   - O(name), O(uuid), O(moid), O(names) and O(moids) exclude each other.
+  - 'Privilege for reading: C(System.Read) on the VM, its hosts, datastores and networks.'
 """
 
 EXAMPLES = r"""

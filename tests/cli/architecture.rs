@@ -172,3 +172,72 @@ fn each_kind_of_failure_is_explained() {
         );
     }
 }
+
+/// The tables name what there is: markup that names no option, a kind of failure that the pages of the modules do not have.
+#[test]
+fn the_tables_of_the_modules_are_sound() {
+    for d in planners::registry() {
+        assert_eq!(spec::lint(d.spec), Vec::<String>::new(), "{}", d.spec.name);
+        let signs_in = d.spec.all().any(|o| o.secret);
+        assert_eq!(signs_in, !d.spec.privileges.is_empty(), "{}", d.spec.name);
+    }
+    let ours: Vec<&str> = spec::shared::ERROR_KINDS.iter().map(|k| k.0).collect();
+    let kinds: Vec<&str> = plan::ErrorKind::ALL.iter().map(|k| k.as_str()).collect();
+    assert_eq!(ours, kinds);
+}
+
+/// Links between the files of the repository.
+#[test]
+fn links_of_the_documentation_lead_somewhere() {
+    let root = Path::new(ROOT);
+    let mut files: Vec<std::path::PathBuf> = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"]
+        .iter()
+        .map(|f| root.join(f))
+        .collect();
+    for folder in ["docs", "docs/modules", "roles"] {
+        for e in std::fs::read_dir(root.join(folder)).expect("a folder") {
+            let path = e.expect("an entry").path();
+            let role = path.join("README.md");
+            if path.extension().is_some_and(|e| e == "md") {
+                files.push(path);
+            } else if role.is_file() {
+                files.push(role);
+            }
+        }
+    }
+    let (mut seen, mut dead) = (0, vec![]);
+    for file in files {
+        let text = std::fs::read_to_string(&file).expect("text");
+        for link in text.split("](").skip(1) {
+            let link = link.split(')').next().unwrap_or_default();
+            if link.contains("://") || link.contains(' ') {
+                continue;
+            }
+            seen += 1;
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let to = match path {
+                "" => file.clone(),
+                p => file.parent().expect("a folder").join(p),
+            };
+            let headings = || std::fs::read_to_string(&to).unwrap_or_default();
+            if !to.exists() || !anchor.is_empty() && !has_heading(&headings(), anchor) {
+                dead.push(format!("{}: {link}", file.display()));
+            }
+        }
+    }
+    assert!(seen > 50, "{seen} links");
+    assert_eq!(dead, Vec::<String>::new());
+}
+
+/// As GitHub makes an anchor of a heading.
+fn has_heading(text: &str, anchor: &str) -> bool {
+    text.lines().any(|l| {
+        let title = l.trim_start_matches('#').trim().to_lowercase();
+        let slug: String = title
+            .chars()
+            .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+            .map(|c| if c == ' ' { '-' } else { c })
+            .collect();
+        l.starts_with('#') && slug == anchor
+    })
+}

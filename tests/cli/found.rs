@@ -208,3 +208,104 @@ fn a_cloud_init_drive_with_a_format() {
         "local:130/vm-130-cloudinit.qcow2,media=cdrom"
     );
 }
+
+/// A drive's own format has seven choices, a copy of a disk three: said before anything is sent (playbook of seed 5003).
+#[test]
+fn what_a_copy_cannot_become_is_an_argument_error() {
+    let lab = guest(false, false, json!({}));
+    for f in ["cow", "qcow", "qed", "cloop"] {
+        for (module, args) in [
+            (
+                "pve_disk_import",
+                json!({"vmid": 100, "disk": "scsi0", "state": "moved", "format": f}),
+            ),
+            (
+                "pve_vm_shell",
+                json!({"vmid": 100, "clone": "web", "newid": 140, "name": "copy", "format": f}),
+            ),
+        ] {
+            let d = triple(&lab, module, args).apply.failed("invalid_args");
+            assert!(d.msg().contains("format"), "{}", d.msg());
+        }
+    }
+}
+
+/// The server moves no disk of a running guest to another one (playbook of seed 104), and imports none into an EFI disk or a TPM state
+/// without what they are (seed 112).
+#[test]
+fn what_cannot_be_handed_over_or_imported_is_refused() {
+    let lab = Lab::start(worlds::small_with(json!({"guests": [
+        {"vmid": 100, "node": "pve1", "status": "running", "config": {"name": "web", "scsi0": "local:100/vm-100-disk-0.raw,size=2M"}},
+        {"vmid": 101, "node": "pve1", "status": "running", "config": {"name": "app"}},
+    ]})));
+    let args = json!({"vmid": 100, "disk": "scsi0", "state": "moved", "target_vmid": 101});
+    let d = triple(&lab, "pve_disk_import", args)
+        .apply
+        .failed("refused");
+    assert!(d.msg().contains("the guest runs"), "{}", d.msg());
+    for disk in ["efidisk0", "tpmstate0"] {
+        let args = json!({"vmid": 100, "disk": disk, "storage": "nfs", "import_from": "nfs:900/vm-900-disk-0.raw"});
+        triple(&lab, "pve_disk_import", args)
+            .apply
+            .failed("invalid_args");
+    }
+}
+
+/// To the server a number that is given differs from one that is not, 0 too: the card is plugged anew (playbook of seed 124).
+#[test]
+fn queues_that_are_given_plug_a_card_anew() {
+    let lab = guest(
+        true,
+        false,
+        json!({"net0": "virtio=BC:24:11:00:00:01,bridge=vmbr0"}),
+    );
+    let args = json!({"vmid": 100, "interface": "net0", "queues": 0, "link_down": true});
+    let t = triple(&lab, "pve_nic", args).changed();
+    assert!(
+        t.check["pending"]["net0"].is_string(),
+        "{}",
+        t.check["pending"]
+    );
+}
+
+/// What later tasks of a check run say of a guest that is only planned: its uuid is the server's to choose (seeds 76, 232, 281).
+#[test]
+fn the_uuid_of_a_planned_guest() {
+    let tasks = [
+        (
+            "pve_vm_shell",
+            json!({"smbios": "manufacturer=QUNNRQ==,base64=1"}),
+            true,
+        ),
+        (
+            "pve_nic",
+            json!({"interface": "net1", "guard_uuid": "0c8ad2a8-5b3c-4b51-8a5a-0d7e1b7e0001"}),
+            false,
+        ),
+        (
+            "pve_vm_shell",
+            json!({"smbios": "uuid=0c8ad2a8-5b3c-4b51-8a5a-0d7e1b7e0002", "name": "other"}),
+            true,
+        ),
+    ];
+    for (module, mut args, announced) in tasks {
+        let lab = Lab::start(worlds::small());
+        let ledger = tempfile::tempdir().expect("a folder");
+        let first = lab.call("pve_vm_shell", json!({"vmid": 300, "node": "pve1"}));
+        first.clone().check(true).ledger(ledger.path()).run().ok();
+        args["vmid"] = json!(300);
+        let check = lab
+            .call(module, args.clone())
+            .check(true)
+            .ledger(ledger.path())
+            .run();
+        first.run().ok();
+        let real = lab.call(module, args).run();
+        if announced {
+            assert!(check["unverified"].is_array());
+            assert_eq!(check["msg"], real["msg"]);
+        } else {
+            crate::support::triple::agree(&check, &real);
+        }
+    }
+}

@@ -14,6 +14,8 @@ const FEW: u64 = 25;
 const MANY: u64 = 1000;
 /// So often a disagreement is tried with less.
 const SHRINKS: usize = 80;
+/// A word after so many.
+const PROGRESS: u64 = 50;
 /// A lab's request log grows with every run.
 const PLAYBOOKS_A_LAB: u64 = 20;
 
@@ -154,7 +156,7 @@ fn playbooks() {
     let mut lab = None;
     let mut sum = Came::default();
     let mut wrong: Vec<String> = vec![];
-    let mut done = 0;
+    let mut done: u64 = 0;
     for seed in first..first + many {
         let p = playbook::playbook(&mut Gen::new(seed));
         if (seed - first).is_multiple_of(PLAYBOOKS_A_LAB) {
@@ -162,6 +164,13 @@ fn playbooks() {
         }
         let lab = lab.get_or_insert_with(|| Lab::start(p.world.clone()));
         done += 1;
+        if done.is_multiple_of(PROGRESS) {
+            let _ = writeln!(
+                std::io::stderr(),
+                "playbooks: seeds {first}..{seed}: {} disagreements so far",
+                wrong.len()
+            );
+        }
         let since = std::time::Instant::now();
         let outcome = super::caught(|| attempt(lab, &p));
         if std::env::var_os("TRUEPLAN_TEST_WHY").is_some() {

@@ -6,6 +6,7 @@ mod support;
 mod access;
 mod bugs;
 mod connection;
+mod documented;
 mod found;
 mod options;
 mod race;

@@ -109,6 +109,11 @@ impl<'a> Look<'a> {
             u.push(what);
         }
     }
+
+    /// What was noted so far.
+    pub fn notes(&self) -> Vec<String> {
+        self.unverified.borrow().clone()
+    }
 }
 
 /// A planner that thinks with a [`Look`].

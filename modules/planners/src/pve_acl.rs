@@ -108,8 +108,20 @@ pub static SPEC: ModuleSpec = ModuleSpec {
     state: absent
 "#,
     notes: &[
-        "Without C(Permissions.Modify) on O(path), C(VM.Allocate) on V(/vms/ID) (C(Datastore.Allocate) on a storage, C(Pool.Allocate) on a pool) lets one hand out roles that have no privilege which one lacks oneself.",
         "A deeper path replaces what is inherited: the first role of a user on V(/vms/100) ends what it has there from V(/vms).",
+    ],
+    privileges: &[
+        (
+            "C(/access/groups)",
+            "C(Sys.Audit) or C(User.Modify)",
+            "seeing that the user or group is there",
+        ),
+        ("O(path)", "C(Permissions.Modify)", "writing entries"),
+        (
+            "O(path)",
+            "C(VM.Allocate) on a guest, C(Datastore.Allocate) on a storage, C(Pool.Allocate) on a pool",
+            "handing out, without C(Permissions.Modify), roles that have no privilege which one lacks oneself",
+        ),
     ],
     replaces: Some("community.proxmox.proxmox_access_acl"),
     action_groups: &["pve", "proxmox"],

@@ -332,9 +332,13 @@ pub fn check_guard(guest: &Guest<'_>, guard: Option<&str>, verb: &str) -> Result
     {
         return Ok(());
     }
-    let has = found.map_or("no uuid in smbios1".to_owned(), |f| format!("uuid {f}"));
+    // Not which one it is: of a guest that an earlier task of a check run makes, nobody knows, and both runs shall say the same.
+    let has = match found {
+        Some(_) => "has another uuid",
+        None => "has no uuid in smbios1",
+    };
     Err(Refusal::new(format!(
-        "unable to {verb} guest {}: it has {has}, but guard_uuid is {wanted}; it is another guest than the one meant, check the vmid",
+        "unable to {verb} guest {}: it {has}, but guard_uuid is {wanted}; it is another guest than the one meant, check the vmid",
         guest.vmid()
     ))
     .into())

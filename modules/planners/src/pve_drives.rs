@@ -11,6 +11,13 @@ use pve::volume::{DriveFile, Namer, is_file_storage};
 use pve::{ConfigKey, Family, PropString, Volid};
 use serde_json::Value;
 
+/// What a copy of a disk can become; a drive's own `format` has more choices (api-schema.json: move_disk and clone against
+/// qemu's `format`).
+pub const COPIED_FORMATS: &[&str] = &["raw", "qcow2", "vmdk"];
+/// Why another one is no argument.
+pub const NO_COPIED_FORMAT: &str =
+    "is nothing that the server copies a disk to; give raw, qcow2 or vmdk";
+
 /// Foresees the drives of one request for one guest.
 pub struct Drives<'l, 'a> {
     look: &'l Look<'a>,

@@ -322,6 +322,18 @@ const PENDING_DISK: &[&str] = &[
 /// Keys of a NIC that need the device unplugged and plugged again (rule 10).
 const REPLUG_NIC: &[&str] = &["model", "macaddr", "queues", "mtu", "host-tunnel"];
 
+/// Whether a changed card is unplugged and plugged again. A number that is given and one that is not differ to the server, 0 too
+/// (source: qemu-server, QemuServer.pm, vmconfig_update_net with safe_num_ne).
+fn replugs(before: &PropString, after: &PropString) -> bool {
+    before
+        .diff(after)
+        .iter()
+        .any(|d| REPLUG_NIC.contains(&d.name.as_str()))
+        || ["queues", "mtu"]
+            .iter()
+            .any(|n| before.get(n).is_some() != after.get(n).is_some())
+}
+
 fn hotplugs(current: &Map<String, Value>, feature: &str) -> bool {
     match current.get("hotplug").map(text).as_deref() {
         None | Some("1") => ["network", "disk", "usb"].contains(&feature),
@@ -364,11 +376,7 @@ fn is_live(key: &str, old: Option<&str>, new: Option<&str>, current: &Map<String
         return match (before, after) {
             (None, Some(_)) => hotplugs(current, "network"),
             (Some(b), Some(a)) => {
-                b.get("bridge").is_some() == a.get("bridge").is_some()
-                    && !b
-                        .diff(&a)
-                        .iter()
-                        .any(|d| REPLUG_NIC.contains(&d.name.as_str()))
+                b.get("bridge").is_some() == a.get("bridge").is_some() && !replugs(&b, &a)
             }
             _ => false,
         };
@@ -434,8 +442,12 @@ pub fn guest_decides(guest: &Guest<'_>, change: &Change) -> Vec<String> {
             _ => true,
         };
         if k.is_net() {
+            let replugged = match (parsed(&old), new.and_then(parsed)) {
+                (Some(b), Some(a)) => replugs(&b, &a),
+                _ => true,
+            };
             return hotplugs(was, "network")
-                && (differs(REPLUG_NIC) || differs(&["bridge"]))
+                && (replugged || differs(&["bridge"]))
                 && !is_live(key, Some(&old), new, was);
         }
         let pluggable = matches!(k.family(), Family::Scsi | Family::Virtio);

@@ -72,6 +72,11 @@ pub static SPEC: ModuleSpec = ModuleSpec {
     ha_state: started
     max_restart: 2
 "#,
+    privileges: &[
+        ("C(/)", "C(Sys.Audit)", "reading what HA manages"),
+        ("C(/)", "C(Sys.Console)", "changing it"),
+        ("C(/vms/VMID)", "C(VM.Audit)", "reading the guest"),
+    ],
     action_groups: &["pve", "proxmox"],
     ..ModuleSpec::EMPTY
 };

@@ -172,6 +172,20 @@ pub static SPEC: ModuleSpec = ModuleSpec {
     interface: net1
     unset: [tag]
 "#,
+    privileges: &[
+        ("C(/vms/VMID)", "C(VM.Audit)", "reading the guest"),
+        ("C(/vms/VMID)", "C(VM.Config.Network)", "writing the card"),
+        (
+            "C(/sdn/zones/localnetwork/BRIDGE) or C(/sdn/zones/ZONE/VNET), with a VLAN tag below it on C(TAG)",
+            "C(SDN.Use)",
+            "the bridge or vnet that a card has, and the one that it gets",
+        ),
+        (
+            "C(/nodes/NODE)",
+            "C(Sys.Audit)",
+            "telling another user's task from a dead lock; without it only one's own tasks are seen",
+        ),
+    ],
     replaces: Some("community.proxmox.proxmox_nic"),
     action_groups: &["pve", "proxmox"],
     ..ModuleSpec::EMPTY

@@ -114,9 +114,29 @@ pub static SPEC: ModuleSpec = ModuleSpec {
       - vm: "101"
       - storage: nfs
 "#,
-    notes: &[
-        "Needs C(Pool.Allocate) on the pool, and C(VM.Allocate) or C(Permissions.Modify) on the guest (on a storage C(Datastore.Allocate) or C(Permissions.Modify)).",
-        "A guest that is removed leaves its pool with it.",
+    notes: &["A guest that is removed leaves its pool with it."],
+    privileges: &[
+        (
+            "C(/pool) and C(/pool/POOL)",
+            "C(Pool.Audit)",
+            "reading its members, and whether a guest is in another pool",
+        ),
+        (
+            "C(/vms/VMID)",
+            "C(VM.Audit)",
+            "seeing a guest that is named",
+        ),
+        ("C(/pool/POOL)", "C(Pool.Allocate)", "changing its members"),
+        (
+            "C(/vms/VMID)",
+            "C(VM.Allocate) or C(Permissions.Modify)",
+            "a guest that joins or leaves",
+        ),
+        (
+            "C(/storage/STORAGE)",
+            "C(Datastore.Allocate) or C(Permissions.Modify)",
+            "a storage that joins or leaves",
+        ),
     ],
     replaces: Some("community.proxmox.proxmox_pool_member"),
     action_groups: &["pve", "proxmox"],

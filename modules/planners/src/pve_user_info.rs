@@ -84,6 +84,11 @@ pub static SPEC: ModuleSpec = ModuleSpec {
         "Without C(User.Modify) or C(Sys.Audit) on V(/access/groups) the server shows only oneself, and is silent on the others; RV(unverified) then says so.",
         "Keys of a second factor are not returned.",
     ],
+    privileges: &[(
+        "C(/access/groups)",
+        "C(User.Modify) or C(Sys.Audit)",
+        "seeing others than oneself",
+    )],
     replaces: Some("community.proxmox.proxmox_user_info"),
     action_groups: &["pve", "proxmox"],
     ..ModuleSpec::READS

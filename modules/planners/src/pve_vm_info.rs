@@ -33,7 +33,7 @@ const OPTIONS: &[Opt] = &[
     .default("\"none\""),
     Opt::bool("network", "Whether the network interfaces that the guest agent reports are returned.").default("false"),
     Opt::bool("history", "Whether RV(proxmox_vms[].history) is returned, for guests that O(vmid) or O(name) select: whether the guest ever ran, and which tasks of it run now. Needs Sys.Audit on the nodes to be certain.").default("false"),
-    Opt::bool("paths", "Whether RV(proxmox_vms[].disks[].path) is returned, for guests that O(vmid) or O(name) select: where the disk is on its node.").default("false"),
+    Opt::bool("paths", "Whether RV(proxmox_vms[].disks) have a C(path), for guests that O(vmid) or O(name) select: where the disk is on its node.").default("false"),
     Opt::bool("capacity", "Whether RV(nodes) and RV(storages) are returned: what there is room for.").default("false"),
 ];
 
@@ -153,6 +153,24 @@ pub static SPEC: ModuleSpec = ModuleSpec {
     config: current
   register: found
 "#,
+    privileges: &[
+        (
+            "C(/vms/VMID)",
+            "C(VM.Audit)",
+            "seeing a guest: without it, it is left out silently",
+        ),
+        ("C(/vms/VMID)", "C(VM.GuestAgent.Audit)", "O(network)"),
+        (
+            "C(/nodes/NODE)",
+            "C(Sys.Audit)",
+            "O(history), and the memory of the nodes with O(capacity)",
+        ),
+        (
+            "C(/storage/STORAGE)",
+            "C(Datastore.Audit)",
+            "O(paths) (with C(VM.Config.Disk) on the guest) and the room with O(capacity)",
+        ),
+    ],
     replaces: Some("community.proxmox.proxmox_vm_info"),
     action_groups: &["pve", "proxmox"],
     ..ModuleSpec::EMPTY

@@ -141,6 +141,24 @@ pub static SPEC: ModuleSpec = ModuleSpec {
         tag: 200
 "#,
     notes: NOTES,
+    privileges: &[
+        (
+            "C(/sdn/zones/ZONE) for a new one, else C(/sdn/zones/ZONE/VNET)",
+            "C(SDN.Allocate)",
+            "writing a vnet",
+        ),
+        ("C(/sdn)", "C(SDN.Allocate)", "the lock and applying"),
+        (
+            "C(/sdn/zones)",
+            "C(SDN.Audit)",
+            "seeing zones, vnets and bridges: lists leave out silently what one may not see",
+        ),
+        (
+            "C(/nodes/NODE)",
+            "C(Sys.Audit)",
+            "following the reload of each node; without it the state of the zones is asked instead",
+        ),
+    ],
     replaces: Some("community.proxmox.proxmox_vnet"),
     action_groups: &["pve", "proxmox"],
     ..ModuleSpec::EMPTY

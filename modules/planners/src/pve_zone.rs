@@ -155,6 +155,24 @@ pub static SPEC: ModuleSpec = ModuleSpec {
     bridge: vmbr1
 "#,
     notes: NOTES,
+    privileges: &[
+        (
+            "C(/sdn/zones) for a new one, else C(/sdn/zones/ZONE)",
+            "C(SDN.Allocate)",
+            "writing a zone",
+        ),
+        ("C(/sdn)", "C(SDN.Allocate)", "the lock and applying"),
+        (
+            "C(/sdn/zones)",
+            "C(SDN.Audit)",
+            "seeing zones, vnets and bridges: lists leave out silently what one may not see",
+        ),
+        (
+            "C(/nodes/NODE)",
+            "C(Sys.Audit)",
+            "following the reload of each node; without it the state of the zones is asked instead",
+        ),
+    ],
     replaces: Some("community.proxmox.proxmox_zone"),
     action_groups: &["pve", "proxmox"],
     ..ModuleSpec::EMPTY

@@ -47,6 +47,18 @@ pub const SPEC: ModuleSpec = ModuleSpec {
     mutually_exclusive: &[&["name", "uuid", "moid"]],
     returns: &[OWN_RETURNS, RETURNS, RETURNS_WRITING],
     examples: "- name: Say where it went\n  trueplan.virt.vsphere_note:\n    hostname: vcenter.example.com\n    username: migrate@vsphere.local\n    password: \"{{ vault_vcenter_password }}\"\n    moid: vm-1042\n    text: migrated to Proxmox VE as 20042\n",
+    privileges: &[
+        (
+            "the VM, its hosts, datastores and networks",
+            "C(System.Read)",
+            "reading",
+        ),
+        (
+            "the VM",
+            "C(VirtualMachine.Config.Annotation)",
+            "writing the notes",
+        ),
+    ],
     action_groups: &["vsphere", "vmware"],
     ..ModuleSpec::EMPTY
 };

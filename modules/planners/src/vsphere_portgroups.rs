@@ -87,6 +87,11 @@ pub const SPEC: ModuleSpec = ModuleSpec {
     options: &[OWN, CONNECTION],
     returns: &[OWN_RETURNS, RETURNS],
     examples: "- name: Which portgroup is which VLAN\n  trueplan.virt.vsphere_portgroups:\n    hostname: vcenter.example.com\n    username: administrator@vsphere.local\n    password: \"{{ vcenter_password }}\"\n    datacenter: DC1\n  register: networks\n",
+    privileges: &[(
+        "the networks and their distributed switches",
+        "C(System.Read)",
+        "reading; without it on a switch the VLANs of its portgroups are not known",
+    )],
     replaces: Some("community.vmware.vmware_dvs_portgroup_info"),
     action_groups: &["vsphere", "vmware"],
     ..ModuleSpec::READS

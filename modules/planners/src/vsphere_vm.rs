@@ -61,6 +61,23 @@ pub const SPEC: ModuleSpec = ModuleSpec {
     mutually_exclusive: &[&["name", "uuid", "moid"]],
     returns: &[OWN_RETURNS, RETURNS, RETURNS_WRITING],
     examples: "- name: Take the migrated VM out of the inventory, and keep its files\n  trueplan.virt.vsphere_vm:\n    hostname: vcenter.example.com\n    username: migrate@vsphere.local\n    password: \"{{ vault_vcenter_password }}\"\n    moid: vm-1042\n    state: absent\n    delete_from_inventory: true\n",
+    privileges: &[
+        (
+            "the VM, its hosts, datastores and networks",
+            "C(System.Read)",
+            "reading",
+        ),
+        (
+            "the VM",
+            "C(VirtualMachine.Inventory.Unregister)",
+            "taking it out of the inventory",
+        ),
+        (
+            "the VM and its folder",
+            "C(VirtualMachine.Inventory.Delete)",
+            "deleting it with its files",
+        ),
+    ],
     action_groups: &["vsphere", "vmware"],
     ..ModuleSpec::EMPTY
 };

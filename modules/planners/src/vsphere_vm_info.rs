@@ -148,6 +148,11 @@ pub const SPEC: ModuleSpec = ModuleSpec {
     required_by: &[],
     returns: &[OWN_RETURNS, RETURNS],
     examples: "- name: Look at the machine right before its cutover\n  trueplan.virt.vsphere_vm_info:\n    hostname: vcenter.example.com\n    username: administrator@vsphere.local\n    password: \"{{ vcenter_password }}\"\n    moid: \"{{ vm_moid }}\"\n    guard_uuid: \"{{ config.uuid }}\"\n  register: source\n",
+    privileges: &[(
+        "the VM, its hosts, datastores and networks",
+        "C(System.Read)",
+        "reading",
+    )],
     action_groups: &["vsphere", "vmware"],
     ..ModuleSpec::READS
 };

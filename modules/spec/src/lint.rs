@@ -1,14 +1,14 @@
 //! Contradictions within a table.
 
-use crate::opt::{Kind, ModuleSpec, Opt};
+use crate::opt::{Kind, ModuleSpec, Opt, Ret};
 use crate::parse::parse;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
 /// What is wrong with a table, for the tests of whoever writes one; empty: nothing.
 ///
-/// Names and aliases are used once, defaults are JSON that their own option accepts, rules name options that exist, everything
-/// is documented.
+/// Names and aliases are used once, defaults are JSON that their own option accepts, rules and texts name options and results that
+/// exist, everything is documented.
 pub fn lint(spec: &ModuleSpec) -> Vec<String> {
     let mut out = Vec::new();
     let all: Vec<&'static Opt> = spec.all().collect();
@@ -42,10 +42,83 @@ pub fn lint(spec: &ModuleSpec) -> Vec<String> {
     if spec.name.is_empty() || spec.short.is_empty() || spec.doc.is_empty() {
         out.push("name, short and doc are needed".to_owned());
     }
+    for text in texts(spec) {
+        for (mark, name) in names_in(text) {
+            let there = match mark {
+                "O" => find_option(&all, &name),
+                _ => find_return(spec, &name),
+            };
+            if !there {
+                out.push(format!("{mark}({name}) names nothing, in: {text}"));
+            }
+        }
+    }
     if spec.short.ends_with('.') {
         out.push("short ends with a full stop".to_owned());
     }
     out
+}
+
+/// All that is written for people.
+fn texts(spec: &ModuleSpec) -> Vec<&'static str> {
+    fn of_option(o: &'static Opt, out: &mut Vec<&'static str>) {
+        out.push(o.doc);
+        o.options.iter().for_each(|o| of_option(o, out));
+    }
+    fn of_return(r: &'static Ret, out: &mut Vec<&'static str>) {
+        out.extend([r.doc, r.when]);
+        r.contains.iter().for_each(|r| of_return(r, out));
+    }
+    let mut out = vec![spec.short, spec.check_mode.details, spec.idempotent.details];
+    out.extend(spec.doc.iter().chain(spec.notes).copied());
+    for (on, privilege, what) in spec.privileges {
+        out.extend([*on, *privilege, *what]);
+    }
+    spec.all().for_each(|o| of_option(o, &mut out));
+    let returns = spec.returns.iter().flat_map(|g| g.iter());
+    returns.for_each(|r| of_return(r, &mut out));
+    out
+}
+
+/// What `O(...)` and `RV(...)` name, without a value; what names another module is its own affair.
+fn names_in(text: &str) -> Vec<(&'static str, String)> {
+    let mut out = Vec::new();
+    for (mark, open) in [("O", "O("), ("RV", "RV(")] {
+        for (at, _) in text.match_indices(open) {
+            let before = text[..at].chars().next_back().unwrap_or(' ');
+            let inner = text[at + open.len()..].split(')').next().unwrap_or("");
+            let name = inner.split('=').next().unwrap_or("");
+            if !before.is_alphanumeric() && !name.contains('#') {
+                out.push((mark, name.to_owned()));
+            }
+        }
+    }
+    out
+}
+
+fn find_option(all: &[&'static Opt], path: &str) -> bool {
+    let mut level: Vec<&Opt> = all.to_vec();
+    for part in path.split('.') {
+        let Some(o) = level
+            .iter()
+            .find(|o| o.answers_to(part.trim_end_matches("[]")))
+        else {
+            return false;
+        };
+        level = o.options.iter().collect();
+    }
+    true
+}
+
+fn find_return(spec: &ModuleSpec, path: &str) -> bool {
+    let mut level: Vec<&Ret> = spec.returns.iter().flat_map(|g| g.iter()).collect();
+    for part in path.split('.') {
+        let Some(r) = level.iter().find(|r| r.name == part.trim_end_matches("[]")) else {
+            return false;
+        };
+        level = r.contains.iter().collect();
+    }
+    true
 }
 
 fn options(opts: &[&'static Opt], path: &str, out: &mut Vec<String>) {

@@ -115,6 +115,11 @@ fn documentation(spec: &ModuleSpec) -> Value {
     let options: Map<String, Value> = spec.all().map(|o| (o.name.to_owned(), option(o))).collect();
     let mut notes: Vec<String> = spec.notes.iter().map(|n| (*n).to_owned()).collect();
     notes.extend(rules(spec));
+    notes.extend(
+        spec.privileges
+            .iter()
+            .map(|(on, privilege, what)| format!("Privilege for {what}: {privilege} on {on}.")),
+    );
     let seealso = spec.replaces.map(|peer| {
         json!([{
             "module": peer,
@@ -182,7 +187,7 @@ fn attributes(spec: &ModuleSpec) -> Value {
 }
 
 /// The paragraphs of a text.
-fn paragraphs(text: &str) -> Vec<String> {
+pub(crate) fn paragraphs(text: &str) -> Vec<String> {
     text.lines()
         .map(str::trim)
         .filter(|l| !l.is_empty())
@@ -253,7 +258,7 @@ fn names(names: &[&str], joint: &str) -> String {
 }
 
 /// The rules between options in words, since Ansible's documentation format has no field for them.
-fn rules(spec: &ModuleSpec) -> Vec<String> {
+pub(crate) fn rules(spec: &ModuleSpec) -> Vec<String> {
     let mut out = Vec::new();
     for group in spec.required_one_of {
         out.push(format!(

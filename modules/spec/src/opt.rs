@@ -282,6 +282,9 @@ impl Ret {
 /// A rule `(option, value, options needed, one of them is enough)`.
 pub type RequiredIf = (&'static str, &'static str, &'static [&'static str], bool);
 
+/// A privilege `(object or path on which it is needed, the privilege, for what)`.
+pub type Privilege = (&'static str, &'static str, &'static str);
+
 /// Groups of option names that a rule speaks of.
 pub type Groups = &'static [&'static [&'static str]];
 
@@ -349,6 +352,8 @@ pub struct ModuleSpec {
     pub examples: &'static str,
     /// Notes of the documentation.
     pub notes: &'static [&'static str],
+    /// What whoever signs in must be allowed to do.
+    pub privileges: &'static [Privilege],
     /// What the module needs where it runs.
     pub requirements: &'static [&'static str],
     /// Fully qualified name of the Python module that it replaces.
@@ -378,6 +383,7 @@ impl ModuleSpec {
         returns: &[],
         examples: "",
         notes: &[],
+        privileges: &[],
         requirements: &[],
         replaces: None,
         action_groups: &[],

@@ -9,6 +9,30 @@ pub const EXPECT_PLAN: Opt = Opt::str(
      before anything is written.",
 );
 
+/// The kinds of failure, as they stand in `error_kind`, and what each means (docs/troubleshooting.md has the ways out).
+pub const ERROR_KINDS: &[(&str, &str)] = &[
+    (
+        "invalid_args",
+        "the task's arguments do not fit; nothing was asked of any server",
+    ),
+    (
+        "unreachable",
+        "no connection, no valid certificate, no binary",
+    ),
+    ("auth", "the sign-in was refused"),
+    ("permission", "a privilege is missing"),
+    (
+        "not_found",
+        "a named object is not there, or several have its name",
+    ),
+    ("refused", "the planner will not do it; nothing was written"),
+    ("api", "the server said no"),
+    ("conflict", "somebody else kept changing the same thing"),
+    ("task_failed", "a task of the server ended badly"),
+    ("timeout", "not in time; it may still be running"),
+    ("internal", "a fault of the module"),
+];
+
 /// Results of every module.
 pub const RETURNS: &[Ret] = &[
     Ret::new(

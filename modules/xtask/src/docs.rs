@@ -1,4 +1,4 @@
-//! Generated files: module documentation, runtime routing, the module table of the README. One source, the argument tables.
+//! Generated files: module documentation and pages, runtime routing, the module table of the README. One source, the argument tables.
 
 use spec::ModuleSpec;
 use std::path::Path;
@@ -74,6 +74,11 @@ fn generated(root: &Path) -> Result<Vec<(String, String)>, String> {
             spec::module_py(s, VERSION),
         ));
         files.push((format!("plugins/action/{}.py", s.name), ACTION.to_owned()));
+        let ours = |n: &str| planners::find(n).is_some();
+        files.push((
+            format!("docs/modules/{}.md", s.name),
+            spec::module_md(s, &ours),
+        ));
     }
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap_or_default();
     if let (Some(a), Some(b)) = (readme.find(BEGIN), readme.find(END)) {
@@ -83,22 +88,27 @@ fn generated(root: &Path) -> Result<Vec<(String, String)>, String> {
     Ok(files)
 }
 
+/// Files of modules that are no more.
 fn leftover(root: &Path) -> Result<Vec<String>, String> {
-    let mut all = vec![];
-    for folder in ["plugins/modules", "plugins/action"] {
+    let mut found = vec![];
+    for (folder, end) in [
+        ("plugins/modules", ".py"),
+        ("plugins/action", ".py"),
+        ("docs/modules", ".md"),
+    ] {
         let Ok(dir) = std::fs::read_dir(root.join(folder)) else {
             continue;
         };
-        let stray = dir
+        let stale = dir
             .flatten()
             .filter_map(|e| e.file_name().into_string().ok())
             .filter(|n| {
-                n.strip_suffix(".py")
-                    .is_some_and(|m| m != "native" && modules().iter().all(|s| s.name != m))
+                n.strip_suffix(end)
+                    .is_some_and(|m| m != "native" && planners::find(m).is_none())
             });
-        all.extend(stray.map(|n| format!("{folder}/{n}")));
+        found.extend(stale.map(|n| format!("{folder}/{n}")));
     }
-    Ok(all)
+    Ok(found)
 }
 
 fn table() -> String {
@@ -106,7 +116,7 @@ fn table() -> String {
     for s in modules() {
         let old = s.replaces.map(|r| format!("`{r}`")).unwrap_or_default();
         t.push_str(&format!(
-            "| `trueplan.virt.{}` | {old} | {} |\n",
+            "| [`trueplan.virt.{0}`](docs/modules/{0}.md) | {old} | {1} |\n",
             s.name, s.short
         ));
     }

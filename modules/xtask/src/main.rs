@@ -29,7 +29,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Generate plugins/modules/*.py, meta/runtime.yml and the module table of README.md from the argument tables.
+    /// Generate plugins/modules/*.py, docs/modules/*.md, meta/runtime.yml and the module table of README.md from the argument tables.
     Docs {
         /// Only say what is out of date, and fail then.
         #[arg(long)]
@@ -62,11 +62,11 @@ enum Command {
         #[arg(long)]
         debug: bool,
     },
-    /// The collection on the oldest and the newest ansible-core, ansible-lint, galaxy-importer, and the search for secrets.
+    /// The collection on the oldest and the newest ansible-core, ansible-lint, ansible-test sanity, galaxy-importer, and the search for secrets.
     Ansible {
         /// Only the steps whose name contains this.
         only: Option<String>,
-        /// Also ansible-core 2.19, ansible-test sanity and the changelog's lint.
+        /// Also ansible-core 2.19, ansible-test sanity on each ansible-core, and what sets AWX up.
         #[arg(long)]
         full: bool,
     },

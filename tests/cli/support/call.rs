@@ -149,7 +149,7 @@ impl<'a> Call<'a> {
     /// Runs it to its end.
     pub fn run(&self) -> Done {
         let folder = tempfile::tempdir().expect("a folder");
-        let seen = self.lab.map_or(0, |l| l.log().len());
+        let seen = self.lab.map_or(0, Lab::log_end);
         let started = Instant::now();
         let out = self
             .command(folder.path())
@@ -160,9 +160,7 @@ impl<'a> Call<'a> {
             stdout: String::from_utf8_lossy(&out.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&out.stderr).into_owned(),
             code: out.status.code(),
-            requests: self
-                .lab
-                .map_or_else(Vec::new, |l| l.log().split_off(seen.min(l.log().len()))),
+            requests: self.lab.map_or_else(Vec::new, |l| l.log_since(seen)),
             took: started.elapsed(),
             what: format!(
                 "{}{} {}",

@@ -217,8 +217,24 @@ impl Lab {
 
     /// All requests so far.
     pub fn log(&self) -> Vec<Value> {
-        let text = std::fs::read_to_string(self.dir.path().join("requests.jsonl"))
-            .expect("the request log");
+        self.log_since(0)
+    }
+
+    /// How long the log is now, for [`Lab::log_since`]: to read all of it with each call made the generated tests slow.
+    pub fn log_end(&self) -> u64 {
+        std::fs::metadata(self.dir.path().join("requests.jsonl"))
+            .expect("the request log")
+            .len()
+    }
+
+    /// The requests that came after the log was that long.
+    pub fn log_since(&self, end: u64) -> Vec<Value> {
+        use std::io::{Read, Seek, SeekFrom};
+        let mut file =
+            std::fs::File::open(self.dir.path().join("requests.jsonl")).expect("the request log");
+        file.seek(SeekFrom::Start(end)).expect("a place in it");
+        let mut text = String::new();
+        file.read_to_string(&mut text).expect("text");
         // What stands behind the last line feed is being written.
         text[..text.rfind('\n').map_or(0, |i| i + 1)]
             .lines()

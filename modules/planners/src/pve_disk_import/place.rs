@@ -477,6 +477,13 @@ impl Disk {
                 ),
             ));
         }
+        // Source: qemu-server, API2/Qemu.pm, move_disk: `Cannot move disk of running VM`.
+        if old.key().family() != Family::Unused && self.running(look, guest)? {
+            return Err(self.refused(
+                guest,
+                "the guest runs, and hands over no disk that it uses; stop it first, or detach the disk",
+            ));
+        }
         self.check_nothing_waits(guest)?;
         self.check_unprotected(guest)?;
         let kind = self.storage_for_images(look, guest, volume.storage())?;

@@ -3,6 +3,7 @@
 use super::source::{self, Source};
 use super::{Create, Disk, Size, State, options};
 use crate::pve_common::{self as common, Target, arg_error, text};
+use crate::pve_drives::{COPIED_FORMATS, NO_COPIED_FORMAT};
 use pve::size::parse_size;
 use pve::{ConfigKey, PropError, PropString};
 use spec::{ArgError, Args};
@@ -11,6 +12,10 @@ use spec::{ArgError, Args};
 fn disk_key(name: &str) -> Option<ConfigKey> {
     let key: ConfigKey = name.parse().ok()?;
     (key.is_drive() && key.as_str() == name && name != "cdrom").then_some(key)
+}
+
+fn key_name(args: &Args) -> &str {
+    args.str("disk").unwrap_or_default()
 }
 
 const NO_DISK: &str =
@@ -112,6 +117,15 @@ impl Disk {
                 "required and not given; say where the imported disk shall lie",
             ));
         }
+        // Source: qemu-server, API2/Qemu.pm: an import into these needs efitype or version, which would have to be what the source is.
+        if args.str("import_from").is_some() && ["efidisk0", "tpmstate0"].contains(&key_name(args))
+        {
+            errors.push(arg_error(
+                "import_from",
+                None,
+                "makes no EFI disk or TPM state; attach a volume of the guest with attach_from, or make a new one with pve_vm_shell",
+            ));
+        }
         if args.str("iso_image").is_some() && args.str("media") != Some("cdrom") {
             errors.push(arg_error(
                 "iso_image",
@@ -129,6 +143,13 @@ impl Disk {
                 None,
                 "required and not given; say where the disk shall go: target_storage, format or target_vmid",
             ));
+        }
+        if state == State::Moved
+            && args.int("target_vmid").is_none()
+            && let Some(f) = text("format")
+            && !COPIED_FORMATS.contains(&f.as_str())
+        {
+            errors.push(arg_error("format", Some(f), NO_COPIED_FORMAT));
         }
         let target_vmid = match args.int("target_vmid") {
             Some(_) => common::vmid_arg(args, "target_vmid", &mut errors),

@@ -40,7 +40,6 @@ pub const APPLYING: &[Opt] = &[
 pub const NOTES: &[&str] = &[
     "Applying SDN changes is for the whole cluster: what others left pending would be applied along. The task is refused then, unless O(allow_pending) names it.",
     "Nobody can see whether the SDN lock is held, also not in check mode; it is waited for when a change is made.",
-    "A change needs the privilege SDN.Allocate on C(/sdn) and on the path of the zone or vnet.",
 ];
 
 /// Which pending changes of others may be applied along.

@@ -2,6 +2,7 @@
 
 use super::spec::{FAMILIES, PLAIN};
 use crate::pve_common::{self as common, Target, arg_error};
+use crate::pve_drives::{COPIED_FORMATS, NO_COPIED_FORMAT};
 use pve::{ConfigKey, PropString};
 use serde_json::Value;
 use spec::{ArgError, Args};
@@ -160,6 +161,12 @@ impl Shell {
                 None,
                 "restoring from a backup is not done by this module, since what the backup holds cannot be foreseen; restore it first, then give the vmid",
             ));
+        }
+        if args.str("clone").is_some()
+            && let Some(f) = args.str("format").filter(|f| *f != "unspecified")
+            && !COPIED_FORMATS.contains(&f)
+        {
+            errors.push(arg_error("format", Some(f.to_owned()), NO_COPIED_FORMAT));
         }
         let newid = common::vmid_arg(args, "newid", &mut errors);
         if newid.is_some() && args.str("clone").is_none() {

@@ -121,24 +121,39 @@ fn unknown_sizes(look: &Look<'_>) {
     }
 }
 
-impl Think for Shell {
-    fn think(&self, look: &Look<'_>) -> Result<Plan, Stop> {
-        let mut plan = match self.state {
-            State::Present => self.present(look)?,
-            State::Absent => self.remove(look)?,
+impl Shell {
+    fn steps(&self, look: &Look<'_>) -> Result<Plan, Stop> {
+        match self.state {
+            State::Present => self.present(look),
+            State::Absent => self.remove(look),
             State::Current => {
                 let guest = common::find_existing(look, &self.target, self.verb())?;
                 common::check_guard(&guest, self.guard.as_deref(), self.verb())?;
                 common::status(look, guest.vmid(), self.verb())?;
-                Plan::empty()
+                Ok(Plan::empty())
             }
-            State::Template => self.to_template(look)?,
-            _ => self.power(look)?,
-        };
-        plan.warnings.splice(0..0, self.warnings.iter().cloned());
+            State::Template => self.to_template(look),
+            _ => self.power(look),
+        }
+    }
+}
+
+impl Think for Shell {
+    fn think(&self, look: &Look<'_>) -> Result<Plan, Stop> {
+        let made = self.steps(look);
         unknown_sizes(look);
         self.unknown_ids(look);
-        Ok(plan)
+        match made {
+            Ok(mut plan) => {
+                plan.warnings.splice(0..0, self.warnings.iter().cloned());
+                Ok(plan)
+            }
+            // What is shown of the guest is not all known then either.
+            Err(Stop::Refused(r)) if !look.notes().is_empty() => {
+                Err(Stop::Refused(Box::new(r.with("unverified", look.notes()))))
+            }
+            Err(other) => Err(other),
+        }
     }
 }
 

@@ -378,6 +378,76 @@ pub static SPEC: ModuleSpec = ModuleSpec {
     state: absent
     force: true
 "#,
+    privileges: &[
+        ("C(/vms/VMID)", "C(VM.Audit)", "reading the guest"),
+        (
+            "C(/pool/POOL)",
+            "C(Pool.Audit)",
+            "seeing that O(pool) is there",
+        ),
+        (
+            "C(/vms/VMID), or at creation C(/pool/POOL)",
+            "C(VM.Allocate)",
+            "creating; O(state=absent), O(state=template)",
+        ),
+        (
+            "C(/vms/VMID), or at creation C(/pool/POOL)",
+            "C(VM.Config.CPU), C(VM.Config.Memory), C(VM.Config.Network), C(VM.Config.HWType), C(VM.Config.Options), C(VM.Config.Cloudinit)",
+            "the options of each class",
+        ),
+        (
+            "C(/vms/VMID)",
+            "C(VM.Config.Disk), C(VM.Config.CDROM)",
+            "disks, boot order and CD drives of a guest that is there",
+        ),
+        (
+            "C(/sdn/zones/localnetwork/BRIDGE) or C(/sdn/zones/ZONE/VNET), with a VLAN tag below it on C(TAG)",
+            "C(SDN.Use)",
+            "the bridge or vnet that a card has, and the one that it gets",
+        ),
+        (
+            "C(/storage/STORAGE)",
+            "C(Datastore.AllocateSpace)",
+            "new, grown, moved and imported disks; EFI disks and TPM states",
+        ),
+        (
+            "C(/storage/STORAGE)",
+            "C(Datastore.Audit) or C(Datastore.AllocateSpace)",
+            "ISO images, and sources under C(import/)",
+        ),
+        (
+            "C(/vms/OWNER)",
+            "C(VM.Clone)",
+            "importing a volume that bears the number of another guest",
+        ),
+        (
+            "C(/vms/VMID)",
+            "C(VM.PowerMgmt)",
+            "start, stop, shutdown, restart, pause, hibernation",
+        ),
+        (
+            "C(/vms/SOURCE)",
+            "C(VM.Clone)",
+            "O(clone), with C(VM.Allocate) on the new id",
+        ),
+        ("C(/vms/VMID)", "C(VM.Migrate)", "O(migrate)"),
+        ("C(/)", "C(Sys.Modify)", "O(startup)"),
+        (
+            "C(/mapping/...)",
+            "C(Mapping.Use)",
+            "mapped PCI and USB devices and folders",
+        ),
+        (
+            "the server",
+            "the login of root@pam by password",
+            "O(args), O(hookscript), raw devices, import by absolute path; no token passes",
+        ),
+        (
+            "C(/nodes/NODE)",
+            "C(Sys.Audit)",
+            "telling another user's task from a dead lock; without it only one's own tasks are seen",
+        ),
+    ],
     replaces: Some("community.proxmox.proxmox_kvm"),
     action_groups: &["pve", "proxmox"],
     ..ModuleSpec::EMPTY

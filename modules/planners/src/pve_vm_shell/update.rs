@@ -283,7 +283,11 @@ impl Shell {
             }
             None => value.to_owned(),
         };
-        if let Ok(p) = PropString::parse(key, &sent) {
+        if let Ok(mut p) = PropString::parse(key, &sent) {
+            // The uuid of a guest that is only planned is what the server will choose.
+            if p.get("uuid") == Some(plan::SERVER) {
+                p = p.unset(&["uuid"]);
+            }
             p.check().map_err(|e| self.no(guest, e))?;
         }
         let stored = match key {

@@ -80,6 +80,39 @@ pub const SPEC: ModuleSpec = ModuleSpec {
         details: "V(restarted) and V(reboot-guest) act on every run.",
     },
     examples: "- name: Shut down, and power off what has not gone after ten minutes\n  trueplan.virt.vsphere_powerstate:\n    hostname: vcenter.example.com\n    username: migrate@vsphere.local\n    password: \"{{ vault_vcenter_password }}\"\n    moid: vm-1042\n    state: shutdown-guest\n    force_off_after: 600\n",
+    privileges: &[
+        (
+            "the VM, its hosts, datastores and networks",
+            "C(System.Read)",
+            "reading",
+        ),
+        (
+            "the VM",
+            "C(VirtualMachine.Interact.PowerOn)",
+            "O(state=powered-on)",
+        ),
+        (
+            "the VM",
+            "C(VirtualMachine.Interact.PowerOff)",
+            "O(state=powered-off), O(state=shutdown-guest)",
+        ),
+        (
+            "the VM",
+            "C(VirtualMachine.Interact.Reset)",
+            "O(state=restarted), O(state=reboot-guest)",
+        ),
+        (
+            "the VM",
+            "C(VirtualMachine.Interact.Suspend)",
+            "O(state=suspended)",
+        ),
+        (
+            "the VM",
+            "C(VirtualMachine.Interact.AnswerQuestion)",
+            "O(question_answers)",
+        ),
+        ("the VM", "C(ScheduledTask.Create)", "O(scheduled_at)"),
+    ],
     replaces: Some("vmware.vmware.vm_powerstate"),
     action_groups: &["vsphere", "vmware"],
     ..ModuleSpec::EMPTY

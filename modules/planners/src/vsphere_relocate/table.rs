@@ -117,6 +117,28 @@ pub const SPEC: ModuleSpec = ModuleSpec {
     ],
     returns: &[OWN_RETURNS, RETURNS, RETURNS_WRITING],
     examples: "- name: Move the VM to the NFS export that both sides mount\n  trueplan.virt.vsphere_relocate:\n    hostname: vcenter.example.com\n    username: migrate@vsphere.local\n    password: \"{{ vault_vcenter_password }}\"\n    moid: vm-1042\n    destination_datastore: nfs-migration\n    max_running: 4\n",
+    privileges: &[
+        (
+            "the VM, its hosts, datastores and networks",
+            "C(System.Read)",
+            "reading",
+        ),
+        (
+            "the VM",
+            "C(Resource.HotMigrate); C(Resource.ColdMigrate) while it is off",
+            "moving",
+        ),
+        (
+            "the resource pool that it goes to",
+            "C(Resource.AssignVMToPool)",
+            "another host or resource pool",
+        ),
+        (
+            "the datastore that it goes to",
+            "C(Datastore.AllocateSpace)",
+            "its files and disks",
+        ),
+    ],
     replaces: Some("community.vmware.vmware_vmotion"),
     action_groups: &["vsphere", "vmware"],
     ..ModuleSpec::EMPTY

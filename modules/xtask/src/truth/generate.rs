@@ -8,11 +8,25 @@ use super::scenario::{Scenario, Side};
 use crate::demo::Stage;
 use crate::scenarios;
 use serde_json::{Map, Value, json};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// One in so many also goes through ansible-playbook.
 const THROUGH_ANSIBLE: u64 = 25;
+
+/// All lines; those of the generator's progress go to standard error as well.
+fn listen(lines: impl BufRead) -> String {
+    let mut all = String::new();
+    for l in lines.lines().map_while(Result::ok) {
+        if l.starts_with("playbooks: seed") {
+            eprintln!("xtask: {l}");
+        }
+        all.push_str(&l);
+        all.push('\n');
+    }
+    all
+}
 
 /// The generator's test, with these variables; gives its line of figures and whether it passed.
 fn generator(root: &Path, vars: &[(&str, String)]) -> Result<(String, bool), String> {
@@ -30,17 +44,26 @@ fn generator(root: &Path, vars: &[(&str, String)]) -> Result<(String, bool), Str
     for (k, v) in vars {
         c.env(k, v);
     }
-    let o = c.output().map_err(|e| format!("cargo test: {e}"))?;
-    let text = format!(
-        "{}{}",
-        String::from_utf8_lossy(&o.stderr),
-        String::from_utf8_lossy(&o.stdout)
-    );
-    let line = text
-        .lines()
-        .find(|l| l.starts_with("playbooks: ") && l.contains(" disagreements"));
+    c.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = c.spawn().map_err(|e| format!("cargo test: {e}"))?;
+    // A long run shows that it goes on, and each find at once.
+    let heard = child
+        .stderr
+        .take()
+        .map(|e| std::thread::spawn(move || listen(BufReader::new(e))));
+    let mut said = String::new();
+    if let Some(mut out) = child.stdout.take() {
+        out.read_to_string(&mut said)
+            .map_err(|e| format!("cargo test: {e}"))?;
+    }
+    let status = child.wait().map_err(|e| format!("cargo test: {e}"))?;
+    let heard = heard.and_then(|h| h.join().ok()).unwrap_or_default();
+    let text = format!("{heard}{said}");
+    let line = text.lines().find(|l| {
+        l.starts_with("playbooks: ") && l.contains(" disagreements") && !l.ends_with("so far")
+    });
     match line {
-        Some(_) if !o.status.success() => Ok((text, false)),
+        Some(_) if !status.success() => Ok((text, false)),
         Some(l) => Ok((l.to_owned(), true)),
         None => Err(format!("the generator did not run:\n{text}")),
     }

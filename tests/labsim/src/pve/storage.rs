@@ -325,10 +325,13 @@ pub fn next_volid(
             .map(|v| v.rsplit(['/', ':']).next().unwrap_or("").to_string()),
     );
     let free = |n: &u32| {
-        let stem = format!("vm-{vmid}-disk-{n}");
-        !names
-            .iter()
-            .any(|f| *f == stem || f.starts_with(&format!("{stem}.")))
+        // A template's volumes count too (source: pve-storage, Plugin.pm, get_vm_disk_number: `(vm|base)-$vmid-disk-(\d+)`).
+        ["vm", "base"].iter().all(|kind| {
+            let stem = format!("{kind}-{vmid}-disk-{n}");
+            !names
+                .iter()
+                .any(|f| *f == stem || f.starts_with(&format!("{stem}.")))
+        })
     };
     let n = (0..10_000)
         .find(free)
