@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The one action plugin of the collection: it picks the binary for the platform where the task runs, and hands over the ledger.
 
-A file of each module's name beside this one leads here: generated, see modules/xtask/src/docs.rs. Everything else is done by the binary. The ledger is a folder in Ansible's own temporary folder of this run, in which the tasks of
+A file of each module's name beside this one leads here: generated, see modules/xtask/src/docs.rs. Everything else is done by the binary.
+The ledger is a folder in Ansible's own temporary folder of this run, in which the tasks of
 a check run tell the later ones what they planned.
 """
 
