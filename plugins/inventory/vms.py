@@ -201,6 +201,11 @@ CONNECTION = (
     "hostname", "username", "password", "port", "validate_certs", "ca_path", "thumbprint", "api_timeout", "proxy_host", "proxy_port",
 )
 QUERY = ("properties", "gather_compute_objects", "gather_path", "search_paths")
+# Since ansible-core 2.19 a text is no template unless it is tagged as one, and wrapping is but a copy.
+UNSAFE_IS_A_TYPE = type(wrap_var("")) is not str
+# Names that a Jinja expression finds in a dictionary's type before its keys.
+METHODS = frozenset(dir(dict))
+PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z", re.ASCII)
 RESERVED = ("name", "hosts", "vars", "environment", "tags", "roles", "port", "connection", "timeout", "register", "no_log")
 
 
@@ -283,7 +288,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         filters = self.get_option("filter_expressions")
         kept = []
         for variables in machines:
-            variables = wrap_var(variables)
+            if UNSAFE_IS_A_TYPE:
+                variables = wrap_var(variables)
             if any(self._is_true(f, variables, strict) for f in filters):
                 continue
             kept.append((self._name_of(variables), variables))
@@ -308,6 +314,25 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                     "%d machines are called %s; their hosts are %s"
                     % (len(moids), name, ", ".join(sorted("%s_%s" % (name, m) for m in moids)))
                 )
+
+    def _compose(self, template, variables, *args, **kwargs):
+        """The value of an expression; a plain path, such as config.guestId, is looked up without a Jinja compiler."""
+        if not (args or kwargs or self._extra_vars_count()) and isinstance(template, str) and PATH.match(template):
+            value = variables
+            for part in template.split("."):
+                if not isinstance(value, dict) or part not in value or part in METHODS:
+                    break
+                value = value[part]
+            else:
+                return value
+        return super()._compose(template, variables, *args, **kwargs)
+
+    def _extra_vars_count(self):
+        """Whether variables of the command line may stand for those of a machine."""
+        try:
+            return self.get_option("use_extra_vars")
+        except (KeyError, AnsibleError):
+            return False
 
     def _is_true(self, expression, variables, strict):
         try:
@@ -334,9 +359,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         if self.get_option("set_ansible_host"):
             address = ((variables.get("guest") or {}).get("ipAddress")) or ""
             self.inventory.set_variable(host, "ansible_host", address)
-        shown = self._renamed(variables)
-        for key, value in shown.items():
-            self.inventory.set_variable(host, key, value)
+        # Since ansible-core 2.19 the inventory that a plugin sees copies every value and tags each with its origin, numbers too, which
+        # takes most of the time and memory of a large inventory. These come from JSON, are ours alone and are not trusted: no copy is needed.
+        inventory = getattr(self.inventory, "__wrapped__", self.inventory)
+        for key, value in self._renamed(variables).items():
+            inventory.set_variable(host, key, value)
         self._set_composite_vars(self.get_option("compose"), variables, host, strict=strict)
         self._add_host_to_composed_groups(self.get_option("groups"), variables, host, strict=strict)
         self._add_host_to_keyed_groups(self.get_option("keyed_groups"), variables, host, strict=strict)
