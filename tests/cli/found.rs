@@ -309,3 +309,47 @@ fn the_uuid_of_a_planned_guest() {
         }
     }
 }
+
+/// A start and a template need every storage of the guest on its node; generated playbooks, seed 375.
+#[test]
+fn a_storage_that_the_node_lost_stops_a_start_and_a_template() {
+    let mut w = worlds::one_guest();
+    w["pve"]["guests"][0]["config"]["scsi0"] = json!("data:100/vm-100-disk-0.qcow2,size=2M");
+    w["pve"]["content"] =
+        json!({"data": [{"volid": "data:100/vm-100-disk-0.qcow2", "virtual_size": 2 << 20}]});
+    let lab = Lab::start(w.clone());
+    let storage = |patch: &[(&str, Value)]| {
+        let mut w = w.clone();
+        let data = w["pve"]["storage"]
+            .as_array_mut()
+            .and_then(|all| all.iter_mut().find(|s| s["storage"] == "data"))
+            .expect("storage data");
+        for (k, v) in patch {
+            data[*k] = v.clone();
+        }
+        lab.reset(Some(w));
+    };
+    storage(&[("nodes", json!("pve2"))]);
+    for (state, verb) in [("started", "start"), ("template", "template")] {
+        let m = refused(
+            &lab,
+            "pve_vm_shell",
+            json!({"vmid": 100, "state": state}),
+            "refused",
+        );
+        assert!(
+            m.contains(verb) && m.contains("`data`") && m.contains("not available on node pve1"),
+            "{m}"
+        );
+    }
+    storage(&[("disable", json!(1))]);
+    let m = refused(
+        &lab,
+        "pve_vm_shell",
+        json!({"vmid": 100, "state": "started"}),
+        "refused",
+    );
+    assert!(m.contains("`data` is disabled"), "{m}");
+    storage(&[]);
+    shell(&lab, json!({"vmid": 100, "state": "template"})).changed();
+}

@@ -18,6 +18,80 @@ pub const COPIED_FORMATS: &[&str] = &["raw", "qcow2", "vmdk"];
 pub const NO_COPIED_FORMAT: &str =
     "is nothing that the server copies a disk to; give raw, qcow2 or vmdk";
 
+/// Refuses what needs a guest's volumes where its node cannot reach their storages; `what` completes `unable to ...`.
+///
+/// A start and a conversion to a template activate the volumes, and only their task fails with `storage 'x' is not available on node 'n'`
+/// (source: pve-storage, PVE/Storage.pm, `activate_storage` and `storage_check_enabled`). A storage that is not shown to us is not missing.
+/// With `cdroms` their media count too: a start opens them.
+///
+/// # Errors
+/// [`Stop::Missing`]; the refusal.
+pub fn check_storages(
+    look: &Look<'_>,
+    guest: &Guest<'_>,
+    cdroms: bool,
+    what: &str,
+) -> Result<(), Stop> {
+    let drives = pve::config::drives(guest.config());
+    let mut names: Vec<String> = drives
+        .iter()
+        .filter(|d| d.key().family() != Family::Unused && (cdroms || !pve::boot::is_cdrom(d)))
+        .filter_map(|d| d.get("file")?.parse::<Volid>().ok())
+        .map(|v| v.storage().to_owned())
+        .collect();
+    names.sort();
+    names.dedup();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let node = guest.node();
+    let key = PveKey::Storages(node.to_owned());
+    let Some(fact) = look.aux(&key, &format!("storages of node {node}"))? else {
+        return Ok(());
+    };
+    let all = fact
+        .known()
+        .and_then(Value::as_array)
+        .map_or(&[][..], Vec::as_slice);
+    for name in names {
+        let off = |s: &Value, k: &str| s.get(k).is_some_and(|v| v == &Value::Bool(false) || v == 0);
+        let why = match all.iter().find(|s| s["storage"] == name) {
+            Some(s) if off(s, "enabled") => format!("storage `{name}` is disabled; enable it"),
+            Some(s) if off(s, "active") => {
+                format!("storage `{name}` is not active on node {node}; see why it is not mounted")
+            }
+            Some(_) => continue,
+            None => {
+                let perms = look.aux(&PveKey::Perms(format!("/storage/{name}")), "privileges")?;
+                let seen = perms.and_then(Fact::known).is_some_and(sees);
+                if !seen {
+                    look.note(format!(
+                        "whether node {node} has storage {name}: it is not shown to us"
+                    ));
+                    continue;
+                }
+                format!(
+                    "storage `{name}`, where a volume of guest {} lies, is not available on node {node}; give it to the node, or move the guest",
+                    guest.vmid()
+                )
+            }
+        };
+        return Err(Refusal::new(format!("unable to {what}: {why}")).into());
+    }
+    Ok(())
+}
+
+/// Whether these privileges on a storage show it in a node's list (source: pve-manager, PVE/API2/Storage/Status.pm, `index`).
+fn sees(perms: &Value) -> bool {
+    [
+        "Datastore.Audit",
+        "Datastore.AllocateSpace",
+        "Datastore.Allocate",
+    ]
+    .iter()
+    .any(|d| granted(perms, d))
+}
+
 /// Foresees the drives of one request for one guest.
 pub struct Drives<'l, 'a> {
     look: &'l Look<'a>,
@@ -112,15 +186,6 @@ impl<'l, 'a> Drives<'l, 'a> {
             .map_or(&[][..], Vec::as_slice);
         let Some(s) = all.iter().find(|s| s["storage"] == name) else {
             let perms = self.look.fact(&PveKey::Perms(format!("/storage/{name}")))?;
-            let sees = |p: &Value| {
-                [
-                    "Datastore.Audit",
-                    "Datastore.AllocateSpace",
-                    "Datastore.Allocate",
-                ]
-                .iter()
-                .any(|d| granted(p, d))
-            };
             if perms.known().is_some_and(|p| !sees(p)) {
                 return Err(Refusal::kind(
                     ErrorKind::Permission,

@@ -152,6 +152,12 @@ impl Shell {
                 )?;
             }
         }
+        crate::pve_drives::check_storages(
+            look,
+            guest,
+            true,
+            &format!("start guest {}", guest.vmid()),
+        )?;
         // What was pending when it was hibernated applies now.
         let mut awake = match guest.pending().is_empty() {
             true => guest.0.clone(),
@@ -290,6 +296,12 @@ impl Shell {
                 ),
             ));
         }
+        crate::pve_drives::check_storages(
+            look,
+            &guest,
+            false,
+            &format!("make a template of guest {}", guest.vmid()),
+        )?;
         let template = as_template(base, guest.vmid());
         steps.push(
             Step::new(
