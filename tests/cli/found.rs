@@ -353,3 +353,35 @@ fn a_storage_that_the_node_lost_stops_a_start_and_a_template() {
     storage(&[]);
     shell(&lab, json!({"vmid": 100, "state": "template"})).changed();
 }
+
+/// Destroying a volume needs a privilege on its storage, and detaching it first is no reason to find that out half-way; seed 489.
+#[test]
+fn a_volume_that_may_not_be_destroyed_is_not_detached() {
+    let mut w = worlds::one_guest();
+    w["pve"]["guests"][0]["config"]["scsi0"] = json!("data:100/vm-100-disk-0.qcow2,size=2M");
+    w["pve"]["content"] =
+        json!({"data": [{"volid": "data:100/vm-100-disk-0.qcow2", "virtual_size": 2 << 20}]});
+    w["pve"]["acl"] = json!([{"path": "/", "type": "user", "ugid": "deploy@pve", "roleid": "PVEVMAdmin", "propagate": 1}]);
+    let lab = Lab::start(w);
+    let mut args = lab.user("deploy@pve");
+    for (k, v) in [
+        ("vmid", json!(100)),
+        ("disk", json!("scsi0")),
+        ("state", json!("absent")),
+    ] {
+        args[k] = v;
+    }
+    for check in [true, false] {
+        let call = lab.bare("pve_disk_import", args.clone()).check(check);
+        let done = call.run().failed("permission");
+        let m = done.msg();
+        assert!(
+            m.contains("Datastore.AllocateSpace") && m.contains("/storage/data"),
+            "{m}"
+        );
+    }
+    assert_eq!(
+        config(&lab, 100, "scsi0"),
+        "data:100/vm-100-disk-0.qcow2,size=2M"
+    );
+}

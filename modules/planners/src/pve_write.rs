@@ -3,7 +3,7 @@
 use crate::look::{Look, Stop};
 use crate::pve_common::{Guest, text};
 use crate::pve_foresee::{self as foresee, Change};
-use plan::{Arg, ErrorKind, Fact, Refusal, Request, Step, Tolerance};
+use plan::{Arg, Effect, ErrorKind, Fact, Refusal, Request, Step, Tolerance};
 use pve::keys::PveKey;
 use pve::{ConfigKey, PropString};
 use serde_json::{Map, Value};
@@ -154,6 +154,32 @@ pub fn interrupts(guest: &Guest<'_>, change: &Change) -> bool {
                 _ => false,
             }
         })
+}
+
+/// [`permitted`] for the steps of a plan, each against the configuration that those before it leave: an `unusedN` that one makes is what
+/// the next destroys, and that needs a privilege on its storage (source: qemu-server, PVE/API2/Qemu.pm, `try_deallocate_drive`).
+///
+/// # Errors
+/// `permission`, naming privilege and path.
+pub fn permitted_steps(
+    look: &Look<'_>,
+    guest: &Guest<'_>,
+    steps: &[Step],
+    what: &str,
+) -> Result<(), Stop> {
+    let key = PveKey::Guest(guest.vmid()).key();
+    let mut config = guest.config().clone();
+    for s in steps {
+        permitted(look, &config, &s.request, what)?;
+        let after = s.effects.iter().find_map(|e| match e {
+            Effect::Put(k, v) if *k == key => v["config"].as_object(),
+            _ => None,
+        });
+        if let Some(after) = after {
+            config.clone_from(after);
+        }
+    }
+    Ok(())
 }
 
 /// Asks beforehand whether the server would let us send this request (docs/pve-privileges.md, rule 1), since a mixed PUT can be

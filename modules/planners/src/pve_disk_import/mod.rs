@@ -255,14 +255,8 @@ impl Think for Disk {
             return Ok(plan);
         }
         self.settled(look, &guest, &plan)?;
-        for s in &plan.steps {
-            pve_write::permitted(
-                look,
-                guest.config(),
-                &s.request,
-                &format!("{verb} guest {}", guest.vmid()),
-            )?;
-        }
+        let what = format!("{verb} guest {}", guest.vmid());
+        pve_write::permitted_steps(look, &guest, &plan.steps, &what)?;
         Ok(plan)
     }
 }
