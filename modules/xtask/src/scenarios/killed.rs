@@ -237,8 +237,12 @@ fn state(lab: &Lab, n: usize) -> Result<Value, String> {
         .iter()
         .filter_map(|f| f.strip_prefix(&lab.state).ok())
         .map(|f| f.display().to_string())
-        // VMware's locks have names of their own.
+        // VMware's locks have names of their own, and a swap file's has a number that is drawn at each start and move.
         .map(|f| f.split(".lck-").next().unwrap_or_default().to_owned())
+        .map(|f| match f.rsplit_once('-') {
+            Some((start, end)) if end.ends_with(".vswp") => format!("{start}.vswp"),
+            _ => f,
+        })
         .filter(|f| f.contains(&name(n)) || f.contains(&format!("/{id}/")))
         .collect();
     mine.sort();
