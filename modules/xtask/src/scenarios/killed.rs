@@ -418,9 +418,20 @@ fn kill_each(
             format!("{stage} of {}, killed at {n} ({death:?})", name(n)),
         ));
     }
+    // A guest that retire has unregistered is no host any more: its Proxmox guest must stand, and that is compared below.
+    let there = in_vmware(s)?;
+    let (whats, gone): (Vec<_>, Vec<_>) = whats.into_iter().partition(|w| there.contains(&w.0));
+    for (_, what) in &gone {
+        println!("{what}: gone from VMware");
+        s.claim(*stage == *"retire", &format!("{what}: it is gone"))?;
+    }
     let hosts: Vec<&str> = whats.iter().map(|w| w.0.as_str()).collect();
-    let status = s.play("status", &["--limit", &hosts.join(",")])?;
+    let status = match hosts.is_empty() {
+        true => None,
+        false => Some(s.play("status", &["--limit", &hosts.join(",")])?),
+    };
     for (host, what) in &whats {
+        let Some(status) = &status else { break };
         let row = status
             .lines
             .iter()
@@ -431,14 +442,18 @@ fn kill_each(
             .unwrap_or_default();
         println!("{what}: {} -> {}", row["stage"], row["next"]);
         s.claim(
-            failed(&status).is_empty() && stands.iter().any(|w| row["stage"] == *w),
-            &format!("{what}: status says {row} {:?}", failed(&status)),
+            failed(status).is_empty() && stands.iter().any(|w| row["stage"] == *w),
+            &format!("{what}: status says {row} {:?}", failed(status)),
         )?;
     }
     // What lives on of the last one goes on beside the run that mends.
     for (what, at_rest) in [("mend", false), ("again", true)] {
         if at_rest {
             last_breath(&marks)?;
+        }
+        if in_vmware(s)?.is_empty() {
+            s.claim(stage == "retire", &format!("{stage}: VMware is empty"))?;
+            continue;
         }
         let writes = s.lab.writes()?;
         let ident = format!("killed-{turn}-{stage}-{what}");
@@ -456,6 +471,19 @@ fn kill_each(
         )?;
     }
     Ok(marks.len())
+}
+
+/// The names of the machines of the estate that VMware still has.
+fn in_vmware(s: &Scenario<'_>) -> Result<Vec<String>, String> {
+    let w = s.lab.dump()?;
+    let all = w["vcenter"]["vms"].as_array().into_iter().flatten();
+    let names: Vec<String> = all
+        .filter_map(|v| v["name"].as_str().map(str::to_owned))
+        .collect();
+    Ok((0..GUESTS)
+        .map(name)
+        .filter(|n| names.contains(n))
+        .collect())
 }
 
 /// The networks belong to all guests: the lab begins anew for each write at which the job dies.
