@@ -385,3 +385,29 @@ fn a_volume_that_may_not_be_destroyed_is_not_detached() {
         "data:100/vm-100-disk-0.qcow2,size=2M"
     );
 }
+
+/// What waits for its removal with its volume leaves no unused disk behind when the guest stops; seed 777.
+#[test]
+fn a_stop_destroys_what_was_removed_with_its_volume() {
+    let mut w = worlds::one_guest();
+    w["pve"]["guests"][0]["config"]["ide0"] = json!("data:100/vm-100-disk-0.qcow2,size=2M");
+    w["pve"]["guests"][0]["status"] = json!("running");
+    w["pve"]["guests"][0]["guest_os"] = json!(false);
+    w["pve"]["content"] =
+        json!({"data": [{"volid": "data:100/vm-100-disk-0.qcow2", "virtual_size": 2 << 20}]});
+    let lab = Lab::start(w);
+    triple(
+        &lab,
+        "pve_disk_import",
+        json!({"vmid": 100, "disk": "ide0", "state": "absent"}),
+    )
+    .changed();
+    // Read from the server, by the check run and the real one alike.
+    let t = shell(
+        &lab,
+        json!({"vmid": 100, "state": "stopped", "force": true, "timeout": 1}),
+    )
+    .changed();
+    assert!(t.apply["config"]["unused0"].is_null());
+    assert!(config(&lab, 100, "unused0").is_null());
+}

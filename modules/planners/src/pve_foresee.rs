@@ -196,6 +196,9 @@ pub fn changed(guest: &Guest<'_>, running: bool, change: &Change) -> Value {
         o.insert("pending".into(), Value::Object(pending));
         o.insert("digest".into(), json!(""));
     }
+    let mut keys = destroys(guest.0);
+    keys.retain(|k| !change.delete.contains(k));
+    with_destroys(&mut out, keys);
     out
 }
 
@@ -222,7 +225,7 @@ pub fn stopped(guest: &Guest<'_>) -> Value {
             let disk = k
                 .parse::<ConfigKey>()
                 .is_ok_and(|k| k.is_drive() && k.family() != Family::Unused);
-            v.is_null() && disk
+            v.is_null() && disk && !destroys(guest.0).contains(k)
         })
         .filter_map(|(k, _)| guest.current().get(k).map(|v| (k, text(v))))
         .filter(|(k, old)| !is_cdrom(k, old) && volume(old).contains(':'))
@@ -235,9 +238,38 @@ pub fn stopped(guest: &Guest<'_>) -> Value {
         o.insert("current".into(), Value::Object(config.clone()));
         o.insert("config".into(), Value::Object(config));
         o.insert("pending".into(), json!({}));
+        o.remove(DESTROYS);
         o.insert("digest".into(), json!(""));
     }
     out
+}
+
+/// The key of a guest's fact that lists the drives whose pending removal destroys their volumes; it is left out when there are none.
+const DESTROYS: &str = "destroys";
+
+fn destroys(guest: &Value) -> Vec<String> {
+    let all = guest[DESTROYS].as_array().into_iter().flatten();
+    all.filter_map(|k| k.as_str().map(str::to_owned)).collect()
+}
+
+/// The guest's fact with that list; what is not waiting for its removal is no part of it.
+fn with_destroys(guest: &mut Value, mut keys: Vec<String>) {
+    keys.retain(|k| guest["pending"].get(k).is_some_and(Value::is_null));
+    keys.sort();
+    keys.dedup();
+    if let Some(o) = guest.as_object_mut() {
+        match keys.is_empty() {
+            true => o.remove(DESTROYS),
+            false => o.insert(DESTROYS.into(), json!(keys)),
+        };
+    }
+}
+
+/// A guest whose pending removal of a drive is by force.
+pub fn destroyed_later(guest: &mut Value, key: &str) {
+    let mut keys = destroys(guest);
+    keys.push(key.to_owned());
+    with_destroys(guest, keys);
 }
 
 /// Whether the server pins the machine's version: Windows guests without one (docs/pve-facts.md).

@@ -114,6 +114,14 @@ impl Disk {
                     .param("force", 1)
                     .arg("digest", guest.digest());
                 first.why = format!("remove {} with its volume {shown}", self.disk);
+                let key = PveKey::Guest(guest.vmid()).key();
+                for e in &mut first.effects {
+                    if let Effect::Put(k, v) = e
+                        && *k == key
+                    {
+                        foresee::destroyed_later(v, &self.disk);
+                    }
+                }
                 plan.warnings.push(format!(
                     "guest {} runs: {} and its volume go when the guest lets go of it, at the latest when it stops",
                     guest.vmid(),

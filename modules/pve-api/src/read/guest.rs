@@ -243,6 +243,7 @@ impl Live {
 fn guest_fact(vmid: u32, node: &str, answer: &Value) -> Value {
     let (mut config, mut current, mut pending) = (Map::new(), Map::new(), Map::new());
     let (mut digest, mut lock) = (json!(""), None);
+    let mut destroys: Vec<String> = Vec::new();
     for e in entries(answer) {
         let Some(key) = text(e, "key") else { continue };
         let value = e.get("value").filter(|v| !v.is_null());
@@ -256,8 +257,12 @@ fn guest_fact(vmid: u32, node: &str, answer: &Value) -> Value {
         if let Some(v) = value {
             current.insert(key.to_owned(), v.clone());
         }
-        if wire::int(e.get("delete")).is_some_and(|n| n > 0) {
+        if let Some(n) = wire::int(e.get("delete")).filter(|n| *n > 0) {
             pending.insert(key.to_owned(), Value::Null);
+            // 2 is a removal by force: the volume goes too (source: api-schema.json, /nodes/{node}/qemu/{vmid}/pending).
+            if n > 1 {
+                destroys.push(key.to_owned());
+            }
         } else if let Some(p) = e.get("pending").filter(|v| !v.is_null()) {
             pending.insert(key.to_owned(), p.clone());
             config.insert(key.to_owned(), p.clone());
@@ -275,6 +280,10 @@ fn guest_fact(vmid: u32, node: &str, answer: &Value) -> Value {
     });
     if let Some(l) = lock {
         o["lock"] = l;
+    }
+    if !destroys.is_empty() {
+        destroys.sort();
+        o["destroys"] = json!(destroys);
     }
     o
 }
