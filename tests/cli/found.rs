@@ -342,6 +342,15 @@ fn a_storage_that_the_node_lost_stops_a_start_and_a_template() {
             "{m}"
         );
     }
+    let moved = json!({"vmid": 100, "disk": "scsi0", "state": "moved", "target_storage": "local"});
+    let grown = json!({"vmid": 100, "disk": "scsi0", "state": "resized", "size": "4M"});
+    for args in [moved, grown] {
+        let m = refused(&lab, "pve_disk_import", args, "refused");
+        assert!(m.contains("not available on node pve1"), "{m}");
+    }
+    let copy = json!({"vmid": 100, "clone": "web", "newid": 300, "full": true});
+    let m = refused(&lab, "pve_vm_shell", copy, "refused");
+    assert!(m.contains("not available on node pve1"), "{m}");
     storage(&[("disable", json!(1))]);
     let m = refused(
         &lab,

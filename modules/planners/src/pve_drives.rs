@@ -32,10 +32,23 @@ pub fn check_storages(
     cdroms: bool,
     what: &str,
 ) -> Result<(), Stop> {
-    let drives = pve::config::drives(guest.config());
+    let mut drives = pve::config::drives(guest.config());
+    drives.retain(|d| d.key().family() != Family::Unused && (cdroms || !pve::boot::is_cdrom(d)));
+    check_drives(look, guest, &drives, what)
+}
+
+/// The same for these drives: what copies, grows or moves them activates them too.
+///
+/// # Errors
+/// [`Stop::Missing`]; the refusal.
+pub fn check_drives(
+    look: &Look<'_>,
+    guest: &Guest<'_>,
+    drives: &[PropString],
+    what: &str,
+) -> Result<(), Stop> {
     let mut names: Vec<String> = drives
         .iter()
-        .filter(|d| d.key().family() != Family::Unused && (cdroms || !pve::boot::is_cdrom(d)))
         .filter_map(|d| d.get("file")?.parse::<Volid>().ok())
         .map(|v| v.storage().to_owned())
         .collect();

@@ -208,6 +208,8 @@ impl Disk {
                 ),
             ));
         }
+        let what = format!("{} guest {}", self.verb(), guest.vmid());
+        crate::pve_drives::check_drives(look, guest, std::slice::from_ref(&old), &what)?;
         // The server pads the volume, and writes the size as it was asked for into the configuration (pve-storage, volume_resize;
         // qemu-server, resize_vm): what is asked for is what it makes of it, so that both say the same.
         let storage: Option<Volid> = old.get("file").and_then(|f| f.parse().ok());
@@ -338,6 +340,8 @@ impl Disk {
             return Ok(plan);
         }
         self.check_nothing_waits(guest)?;
+        let what = format!("{} guest {}", self.verb(), guest.vmid());
+        crate::pve_drives::check_drives(look, guest, std::slice::from_ref(&old), &what)?;
         let kind = self.storage_for_images(look, guest, to)?;
         self.note_room(look, guest, to, &volume, old.get_size("size"))?;
         let format = self.format_moved(guest, kind, to, has)?;

@@ -57,6 +57,9 @@ impl Shell {
             None => None,
         };
         let from = kept.as_ref().unwrap_or(source.current());
+        let mut drives = pve::config::drives(from);
+        drives.retain(|d| d.key().family() != pve::Family::Unused && !pve::boot::is_cdrom(d));
+        crate::pve_drives::check_drives(look, &source, &drives, &what)?;
         let current = self.copied_config(look, from, &source, c, vmid, node)?;
         let mut copy = self.new_guest(vmid, node, current);
         if kept.is_none() {

@@ -476,6 +476,9 @@ impl Shell {
         what: &str,
         plan: &mut Plan,
     ) -> Result<(), Stop> {
+        let mut drives = pve::config::drives(guest.config());
+        drives.retain(|d| grow.iter().any(|(k, _)| k == d.key().as_str()));
+        crate::pve_drives::check_drives(look, guest, &drives, what)?;
         for (key, bytes) in grow {
             let size = pve::size::format_size(*bytes);
             after = grown(after, key, &size);
