@@ -142,12 +142,8 @@ pub fn changed(guest: &Guest<'_>, running: bool, change: &Change) -> Value {
         let file = volume(&s.stored).to_owned();
         config.retain(|k, v| !(k.starts_with("unused") && text(v) == file));
     }
-    if is_windows_unpinned(&config)
-        && change
-            .set
-            .iter()
-            .any(|s| s.key == "ostype" || s.key == "machine")
-    {
+    // A change of `machine` alone is stored as it is sent (recorded for `ostype`: running.json).
+    if is_windows_unpinned(&config) && change.set.iter().any(|s| s.key == "ostype") {
         let pinned = pinned_machine(config.get("machine").map(text).as_deref());
         config.insert("machine".into(), json!(pinned));
         touched.push("machine".into());
