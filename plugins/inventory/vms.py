@@ -202,7 +202,7 @@ CONNECTION = (
 )
 QUERY = ("properties", "gather_compute_objects", "gather_path", "search_paths")
 # Since ansible-core 2.19 a text is no template unless it is tagged as one, and wrapping is but a copy.
-UNSAFE_IS_A_TYPE = type(wrap_var("")) is not str
+UNSAFE_IS_A_TYPE = wrap_var("").__class__ is not str
 # Names that a Jinja expression finds in a dictionary's type before its keys.
 METHODS = frozenset(dir(dict))
 PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z", re.ASCII)

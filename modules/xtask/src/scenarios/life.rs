@@ -270,7 +270,7 @@ pub(super) fn own(s: &mut Scenario<'_>) -> Result<(), String> {
     let asked: Vec<&str> = run
         .lines
         .iter()
-        .filter(|l| l.action.ends_with("pve_vm_info"))
+        .filter(|l| l.action.ends_with("pve_vm_info") && l.status != "skipped")
         .map(|l| l.host.as_str())
         .collect();
     s.claim(
