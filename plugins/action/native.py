@@ -73,7 +73,7 @@ class ActionModule(ActionBase):
         if isinstance(system, dict):
             result.update(system)
             return result
-        module, error = self._binary_for(short, system)
+        module, path, error = self._binary_for(short, system)
         if error:
             result.update(error)
             return result
@@ -89,7 +89,7 @@ class ActionModule(ActionBase):
         wrap_async = self._task.async_val and not self._connection.has_native_async
         answer = None
         if local and not self._task.async_val:
-            answer = self._started_in_place(module, short, args, task_vars)
+            answer = self._started_in_place(module, path, short, args, task_vars)
         if answer is None:
             answer = self._execute_module(module_name=module, module_args=args, task_vars=task_vars, wrap_async=wrap_async)
         result.update(answer)
@@ -122,7 +122,7 @@ class ActionModule(ActionBase):
             )
         return words[0], ALIASES.get(words[1], words[1])
 
-    def _started_in_place(self, module, short, args, task_vars):
+    def _started_in_place(self, module, path, short, args, task_vars):
         """Runs the installed binary where it lies, its arguments on standard input; None where Ansible's own way is needed.
 
         Ansible copies a native module (5 MB) and its arguments to a folder that it makes for each task, and starts a shell for each step.
@@ -130,7 +130,6 @@ class ActionModule(ActionBase):
         """
         if self._connection.become or self._play_context.become or C.DEFAULT_KEEP_REMOTE_FILES or not _known_ansible():
             return None
-        path = self._path_of(module)
         if not os.access(path, os.X_OK):
             return None
         self._connection._connect()
@@ -175,11 +174,6 @@ class ActionModule(ActionBase):
 
         return wrap_var(data)
 
-    def _path_of(self, module):
-        """The file of a module's dotted name as `_binary_for` gives it."""
-        plugins = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        return os.path.join(plugins, "modules", *module.split(".")[2:])
-
     def _binary_for(self, short, system):
         plugins = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         if system == DEFAULT_PLATFORM:
@@ -188,14 +182,14 @@ class ActionModule(ActionBase):
             path = os.path.join(plugins, "modules", system[1], short)
             module = "%s.%s.%s" % (COLLECTION, system[1], short)
         if os.path.isfile(path):
-            return module, None
+            return module, path, None
         shipped = self._shipped(plugins, short)
         if system[0] != "Linux" or (shipped and system != DEFAULT_PLATFORM):
-            return None, _failure(
+            return None, None, _failure(
                 "unable to run %s: this collection has no binary for %s %s, only for %s; delegate the task to a host of such a platform"
                 % (short, system[0], system[1], ", ".join(shipped) or "none")
             )
-        return None, _failure(
+        return None, None, _failure(
             "unable to run %s: the native binary is missing at %s; install the collection from its tarball, or build it with `cargo xtask dist`"
             % (short, path)
         )

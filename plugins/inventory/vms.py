@@ -317,7 +317,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def _compose(self, template, variables, *args, **kwargs):
         """The value of an expression; a plain path, such as config.guestId, is looked up without a Jinja compiler."""
-        if not (args or kwargs or self._extra_vars_count()) and isinstance(template, str) and PATH.match(template):
+        if not (args or kwargs or self._uses_extra_vars()) and isinstance(template, str) and PATH.match(template):
             value = variables
             for part in template.split("."):
                 if not isinstance(value, dict) or part not in value or part in METHODS:
@@ -327,7 +327,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 return value
         return super()._compose(template, variables, *args, **kwargs)
 
-    def _extra_vars_count(self):
+    def _uses_extra_vars(self):
         """Whether variables of the command line may stand for those of a machine."""
         try:
             return self.get_option("use_extra_vars")

@@ -20,6 +20,15 @@ fn guest(running: bool, os: bool, more: Value) -> Lab {
     })))
 }
 
+/// Guest 100 with a qcow2 disk of 2 MiB in that slot.
+fn one_disk(slot: &str) -> Value {
+    let mut w = worlds::one_guest();
+    w["pve"]["guests"][0]["config"][slot] = json!("data:100/vm-100-disk-0.qcow2,size=2M");
+    w["pve"]["content"] =
+        json!({"data": [{"volid": "data:100/vm-100-disk-0.qcow2", "virtual_size": 2 << 20}]});
+    w
+}
+
 fn config(lab: &Lab, vmid: u32, key: &str) -> Value {
     lab.guest(vmid).expect("the guest")["config"][key].clone()
 }
@@ -48,11 +57,7 @@ fn a_copy_is_what_the_server_makes_of_its_source() {
 /// The copy of a snapshot has what the snapshot kept, and not what the guest has now.
 #[test]
 fn a_copy_of_a_snapshot_has_its_configuration() {
-    let mut w = worlds::one_guest();
-    w["pve"]["guests"][0]["config"]["scsi0"] = json!("data:100/vm-100-disk-0.qcow2,size=2M");
-    w["pve"]["content"] =
-        json!({"data": [{"volid": "data:100/vm-100-disk-0.qcow2", "virtual_size": 2 << 20}]});
-    let lab = Lab::start(w);
+    let lab = Lab::start(one_disk("scsi0"));
     lab.other("POST", "/nodes/pve1/qemu/100/snapshot", "snapname=before");
     for _ in 0..100 {
         if lab.guest(100).expect("the guest")["snapshots"][0] == "before" {
@@ -313,10 +318,7 @@ fn the_uuid_of_a_planned_guest() {
 /// A start and a template need every storage of the guest on its node; generated playbooks, seed 375.
 #[test]
 fn a_storage_that_the_node_lost_stops_a_start_and_a_template() {
-    let mut w = worlds::one_guest();
-    w["pve"]["guests"][0]["config"]["scsi0"] = json!("data:100/vm-100-disk-0.qcow2,size=2M");
-    w["pve"]["content"] =
-        json!({"data": [{"volid": "data:100/vm-100-disk-0.qcow2", "virtual_size": 2 << 20}]});
+    let w = one_disk("scsi0");
     let lab = Lab::start(w.clone());
     let storage = |patch: &[(&str, Value)]| {
         let mut w = w.clone();
@@ -366,10 +368,7 @@ fn a_storage_that_the_node_lost_stops_a_start_and_a_template() {
 /// Destroying a volume needs a privilege on its storage, and detaching it first is no reason to find that out half-way; seed 489.
 #[test]
 fn a_volume_that_may_not_be_destroyed_is_not_detached() {
-    let mut w = worlds::one_guest();
-    w["pve"]["guests"][0]["config"]["scsi0"] = json!("data:100/vm-100-disk-0.qcow2,size=2M");
-    w["pve"]["content"] =
-        json!({"data": [{"volid": "data:100/vm-100-disk-0.qcow2", "virtual_size": 2 << 20}]});
+    let mut w = one_disk("scsi0");
     w["pve"]["acl"] = json!([{"path": "/", "type": "user", "ugid": "deploy@pve", "roleid": "PVEVMAdmin", "propagate": 1}]);
     let lab = Lab::start(w);
     let mut args = lab.user("deploy@pve");
@@ -419,4 +418,21 @@ fn a_stop_destroys_what_was_removed_with_its_volume() {
     .changed();
     assert!(t.apply["config"]["unused0"].is_null());
     assert!(config(&lab, 100, "unused0").is_null());
+}
+
+/// The server pins the machine of a guest that becomes a Windows guest, and takes one that is set by itself as it is; seed 940.
+#[test]
+fn a_machine_by_itself_is_not_pinned() {
+    let mut w = worlds::one_guest();
+    w["pve"]["guests"][0]["config"]["ostype"] = json!("win11");
+    let lab = Lab::start(w);
+    shell(&lab, json!({"vmid": 100, "machine": "q35"})).changed();
+    assert_eq!(config(&lab, 100, "machine"), "q35");
+    let lab = Lab::start(worlds::one_guest());
+    shell(&lab, json!({"vmid": 100, "ostype": "win11"})).changed();
+    let pinned = config(&lab, 100, "machine");
+    assert!(
+        pinned.as_str().is_some_and(|m| m.starts_with("pc-i440fx-")),
+        "{pinned}"
+    );
 }

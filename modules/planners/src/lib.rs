@@ -5,6 +5,7 @@
 
 pub mod common;
 pub mod look;
+mod privileges;
 mod pve_acl;
 pub mod pve_common;
 mod pve_disk_import;

@@ -26,7 +26,7 @@ pub const NO_COPIED_FORMAT: &str =
 ///
 /// # Errors
 /// [`Stop::Missing`]; the refusal.
-pub fn check_storages(
+pub fn check_volumes(
     look: &Look<'_>,
     guest: &Guest<'_>,
     cdroms: bool,
@@ -58,40 +58,66 @@ pub fn check_drives(
         return Ok(());
     }
     let node = guest.node();
+    for name in names {
+        let why = match reach(look, node, &name)? {
+            Reach::Here(_) | Reach::Untold => continue,
+            Reach::Hidden => {
+                look.note(format!(
+                    "whether node {node} has storage {name}: it is not shown to us"
+                ));
+                continue;
+            }
+            Reach::Off(why) => why,
+            Reach::Missing(_) => format!(
+                "storage `{name}`, where a volume of guest {} lies, is not available on node {node}; give it to the node, or move the guest",
+                guest.vmid()
+            ),
+        };
+        return Err(Refusal::new(format!("unable to {what}: {why}")).into());
+    }
+    Ok(())
+}
+
+/// What a node's list of storages says of one.
+enum Reach<'a> {
+    /// It can be used.
+    Here(&'a Value),
+    /// It cannot, for this reason and with this way out.
+    Off(String),
+    /// It is not on that node, which has these.
+    Missing(Vec<&'a str>),
+    /// It is not in the list, but would not be shown to us either.
+    Hidden,
+    /// The server does not show the list.
+    Untold,
+}
+
+fn reach<'a>(look: &Look<'a>, node: &str, name: &str) -> Result<Reach<'a>, Stop> {
     let key = PveKey::Storages(node.to_owned());
     let Some(fact) = look.aux(&key, &format!("storages of node {node}"))? else {
-        return Ok(());
+        return Ok(Reach::Untold);
     };
     let all = fact
         .known()
         .and_then(Value::as_array)
         .map_or(&[][..], Vec::as_slice);
-    for name in names {
-        let off = |s: &Value, k: &str| s.get(k).is_some_and(|v| v == &Value::Bool(false) || v == 0);
-        let why = match all.iter().find(|s| s["storage"] == name) {
-            Some(s) if off(s, "enabled") => format!("storage `{name}` is disabled; enable it"),
-            Some(s) if off(s, "active") => {
-                format!("storage `{name}` is not active on node {node}; see why it is not mounted")
-            }
-            Some(_) => continue,
-            None => {
-                let perms = look.aux(&PveKey::Perms(format!("/storage/{name}")), "privileges")?;
-                let seen = perms.and_then(Fact::known).is_some_and(sees);
-                if !seen {
-                    look.note(format!(
-                        "whether node {node} has storage {name}: it is not shown to us"
-                    ));
-                    continue;
-                }
-                format!(
-                    "storage `{name}`, where a volume of guest {} lies, is not available on node {node}; give it to the node, or move the guest",
-                    guest.vmid()
-                )
-            }
-        };
-        return Err(Refusal::new(format!("unable to {what}: {why}")).into());
-    }
-    Ok(())
+    let Some(s) = all.iter().find(|s| s["storage"] == name) else {
+        let perms = look.fact(&PveKey::Perms(format!("/storage/{name}")))?;
+        return Ok(match perms.known().is_some_and(|p| !sees(p)) {
+            true => Reach::Hidden,
+            false => Reach::Missing(all.iter().filter_map(|s| s["storage"].as_str()).collect()),
+        });
+    };
+    let off = |k: &str| s.get(k).is_some_and(|v| v == &Value::Bool(false) || v == 0);
+    Ok(if off("enabled") {
+        Reach::Off(format!("storage `{name}` is disabled; enable it"))
+    } else if off("active") {
+        Reach::Off(format!(
+            "storage `{name}` is not active on node {node}; see why it is not mounted"
+        ))
+    } else {
+        Reach::Here(s)
+    })
 }
 
 /// Whether these privileges on a storage show it in a node's list (source: pve-manager, PVE/API2/Storage/Status.pm, `index`).
@@ -189,17 +215,10 @@ impl<'l, 'a> Drives<'l, 'a> {
     /// The storage's type; refuses one that the node does not have or that takes no such content. `None`: the server does not say.
     fn storage(&self, name: &str, content: &str) -> Result<Option<String>, Stop> {
         let node = &self.node;
-        let key = PveKey::Storages(node.clone());
-        let Some(fact) = self.look.aux(&key, &format!("storages of node {node}"))? else {
-            return Ok(None);
-        };
-        let all = fact
-            .known()
-            .and_then(Value::as_array)
-            .map_or(&[][..], Vec::as_slice);
-        let Some(s) = all.iter().find(|s| s["storage"] == name) else {
-            let perms = self.look.fact(&PveKey::Perms(format!("/storage/{name}")))?;
-            if perms.known().is_some_and(|p| !sees(p)) {
+        let s = match reach(self.look, node, name)? {
+            Reach::Here(s) => s,
+            Reach::Untold => return Ok(None),
+            Reach::Hidden => {
                 return Err(Refusal::kind(
                     ErrorKind::Permission,
                     format!(
@@ -209,23 +228,14 @@ impl<'l, 'a> Drives<'l, 'a> {
                 )
                 .into());
             }
-            let names: Vec<&str> = all.iter().filter_map(|s| s["storage"].as_str()).collect();
-            return Err(self.refuse(format_args!(
-                "storage `{name}` is not available on node {node} (it has: {}); name one of these, or give it to the node",
-                list(&names)
-            )));
+            Reach::Missing(has) => {
+                return Err(self.refuse(format_args!(
+                    "storage `{name}` is not available on node {node} (it has: {}); name one of these, or give it to the node",
+                    list(&has)
+                )));
+            }
+            Reach::Off(why) => return Err(self.refuse(format_args!("{why}, or take another"))),
         };
-        let off = |k: &str| s.get(k).is_some_and(|v| v == &Value::Bool(false) || v == 0);
-        if off("enabled") {
-            return Err(self.refuse(format_args!(
-                "storage `{name}` is disabled; enable it or take another"
-            )));
-        }
-        if off("active") {
-            return Err(self.refuse(format_args!(
-                "storage `{name}` is not active on node {node}; see why it is not mounted, or take another"
-            )));
-        }
         let takes = |c: &Value| match c {
             Value::Array(a) => a.iter().any(|c| c == content),
             Value::String(t) => t.split(',').any(|c| c.trim() == content),

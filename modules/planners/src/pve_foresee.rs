@@ -39,6 +39,8 @@ pub struct Change {
     pub set: Vec<Setting>,
     /// Options to be removed.
     pub delete: Vec<String>,
+    /// Whether the volumes of removed drives are destroyed, instead of becoming unused.
+    pub force: bool,
     /// Pending changes to be dropped.
     pub revert: Vec<String>,
 }
@@ -104,7 +106,7 @@ pub fn changed(guest: &Guest<'_>, running: bool, change: &Change) -> Value {
         let disk = key
             .parse::<ConfigKey>()
             .is_ok_and(|k| k.is_drive() && k.family() != Family::Unused);
-        if disk && !is_cdrom(key, &old) && volume(&old).contains(':') {
+        if disk && !change.force && !is_cdrom(key, &old) && volume(&old).contains(':') {
             detached.push(volume(&old).to_owned());
         }
     }
@@ -142,7 +144,7 @@ pub fn changed(guest: &Guest<'_>, running: bool, change: &Change) -> Value {
         let file = volume(&s.stored).to_owned();
         config.retain(|k, v| !(k.starts_with("unused") && text(v) == file));
     }
-    // A change of `machine` alone is stored as it is sent (recorded for `ostype`: running.json).
+    // Recorded for `ostype` (running.json). No recording has `machine` alone set on a Windows guest; it is taken as it is sent.
     if is_windows_unpinned(&config) && change.set.iter().any(|s| s.key == "ostype") {
         let pinned = pinned_machine(config.get("machine").map(text).as_deref());
         config.insert("machine".into(), json!(pinned));
@@ -194,7 +196,10 @@ pub fn changed(guest: &Guest<'_>, running: bool, change: &Change) -> Value {
     }
     let mut keys = destroys(guest.0);
     keys.retain(|k| !change.delete.contains(k));
-    with_destroys(&mut out, keys);
+    if change.force {
+        keys.extend(change.delete.iter().cloned());
+    }
+    keep_destroys(&mut out, keys);
     out
 }
 
@@ -248,24 +253,16 @@ fn destroys(guest: &Value) -> Vec<String> {
     all.filter_map(|k| k.as_str().map(str::to_owned)).collect()
 }
 
-/// The guest's fact with that list; what is not waiting for its removal is no part of it.
-fn with_destroys(guest: &mut Value, mut keys: Vec<String>) {
+/// Writes that list; what is not waiting for its removal is no part of it.
+fn keep_destroys(guest: &mut Value, mut keys: Vec<String>) {
     keys.retain(|k| guest["pending"].get(k).is_some_and(Value::is_null));
     keys.sort();
-    keys.dedup();
     if let Some(o) = guest.as_object_mut() {
         match keys.is_empty() {
             true => o.remove(DESTROYS),
             false => o.insert(DESTROYS.into(), json!(keys)),
         };
     }
-}
-
-/// A guest whose pending removal of a drive is by force.
-pub fn destroyed_later(guest: &mut Value, key: &str) {
-    let mut keys = destroys(guest);
-    keys.push(key.to_owned());
-    with_destroys(guest, keys);
 }
 
 /// Whether the server pins the machine's version: Windows guests without one (docs/pve-facts.md).

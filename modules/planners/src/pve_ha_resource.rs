@@ -1,6 +1,7 @@
 //! `pve_ha_resource`: whether HA keeps a guest up, and how.
 
 use crate::look::{self, Look, Stop, Think};
+use crate::privileges;
 use crate::pve_common::{self as common, Target, is_running, text};
 use crate::{Def, Side, pve_write};
 use plan::{Effect, ErrorKind, Fact, Facts, Key, Module, Outcome, Plan, Refusal, Request, Step};
@@ -75,7 +76,7 @@ pub static SPEC: ModuleSpec = ModuleSpec {
     privileges: &[
         ("C(/)", "C(Sys.Audit)", "reading what HA manages"),
         ("C(/)", "C(Sys.Console)", "changing it"),
-        ("C(/vms/VMID)", "C(VM.Audit)", "reading the guest"),
+        privileges::READS,
     ],
     action_groups: &["pve", "proxmox"],
     ..ModuleSpec::EMPTY

@@ -1,6 +1,7 @@
 //! `pve_nic`: one network card of a guest. Options that are named converge, all others stay.
 
 use crate::look::{self, Look, Stop, Think};
+use crate::privileges;
 use crate::pve_common::{self as common, Guest, Target, arg_error};
 use crate::pve_foresee::{self as foresee, Change, Setting};
 use crate::pve_write;
@@ -173,18 +174,10 @@ pub static SPEC: ModuleSpec = ModuleSpec {
     unset: [tag]
 "#,
     privileges: &[
-        ("C(/vms/VMID)", "C(VM.Audit)", "reading the guest"),
+        privileges::READS,
         ("C(/vms/VMID)", "C(VM.Config.Network)", "writing the card"),
-        (
-            "C(/sdn/zones/localnetwork/BRIDGE) or C(/sdn/zones/ZONE/VNET), with a VLAN tag below it on C(TAG)",
-            "C(SDN.Use)",
-            "the bridge or vnet that a card has, and the one that it gets",
-        ),
-        (
-            "C(/nodes/NODE)",
-            "C(Sys.Audit)",
-            "telling another user's task from a dead lock; without it only one's own tasks are seen",
-        ),
+        privileges::BRIDGE,
+        privileges::TASKS,
     ],
     replaces: Some("community.proxmox.proxmox_nic"),
     action_groups: &["pve", "proxmox"],

@@ -1,6 +1,7 @@
 //! `pve_vnet`: vnets of SDN zones, one or many with one lock and one apply.
 
 use crate::look::{self, Look, Stop, Think};
+use crate::privileges;
 use crate::pve_common::{self as common, arg_error};
 use crate::pve_sdn::{
     self as sdn, APPLYING, How, Kind, NOTES, Object, Transaction, Values, Write, api_name, held,
@@ -147,17 +148,9 @@ pub static SPEC: ModuleSpec = ModuleSpec {
             "C(SDN.Allocate)",
             "writing a vnet",
         ),
-        ("C(/sdn)", "C(SDN.Allocate)", "the lock and applying"),
-        (
-            "C(/sdn/zones)",
-            "C(SDN.Audit)",
-            "seeing zones, vnets and bridges: lists leave out silently what one may not see",
-        ),
-        (
-            "C(/nodes/NODE)",
-            "C(Sys.Audit)",
-            "following the reload of each node; without it the state of the zones is asked instead",
-        ),
+        privileges::SDN_LOCK,
+        privileges::SDN_LISTS,
+        privileges::SDN_RELOAD,
     ],
     replaces: Some("community.proxmox.proxmox_vnet"),
     action_groups: &["pve", "proxmox"],

@@ -21,6 +21,9 @@ pub fn put_config(
     let mut r = with_settings(Request::new("PUT", guest.path("/config")), change);
     if !change.delete.is_empty() {
         r = r.param("delete", change.delete.join(","));
+        if change.force {
+            r = r.param("force", 1);
+        }
     }
     if !change.revert.is_empty() {
         r = r.param("revert", change.revert.join(","));

@@ -1,6 +1,7 @@
 //! `pve_zone`: one SDN zone, applied on the nodes.
 
 use crate::look::{self, Look, Stop, Think};
+use crate::privileges;
 use crate::pve_common::{self as common, arg_error, granted, list};
 use crate::pve_sdn::{
     self as sdn, APPLYING, How, Kind, NOTES, Transaction, Values, Write, api_name, held, named,
@@ -161,17 +162,9 @@ pub static SPEC: ModuleSpec = ModuleSpec {
             "C(SDN.Allocate)",
             "writing a zone",
         ),
-        ("C(/sdn)", "C(SDN.Allocate)", "the lock and applying"),
-        (
-            "C(/sdn/zones)",
-            "C(SDN.Audit)",
-            "seeing zones, vnets and bridges: lists leave out silently what one may not see",
-        ),
-        (
-            "C(/nodes/NODE)",
-            "C(Sys.Audit)",
-            "following the reload of each node; without it the state of the zones is asked instead",
-        ),
+        privileges::SDN_LOCK,
+        privileges::SDN_LISTS,
+        privileges::SDN_RELOAD,
     ],
     replaces: Some("community.proxmox.proxmox_zone"),
     action_groups: &["pve", "proxmox"],

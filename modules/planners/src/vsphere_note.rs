@@ -1,6 +1,7 @@
 //! `vsphere_note`: one line of ours in a virtual machine's notes.
 
 use crate::look::{self, Look, Stop, Think};
+use crate::privileges;
 
 use crate::common::PLAN_ONLY;
 use crate::vsphere_common::CONNECTION;
@@ -48,11 +49,7 @@ pub const SPEC: ModuleSpec = ModuleSpec {
     returns: &[OWN_RETURNS, RETURNS, RETURNS_WRITING],
     examples: "- name: Say where it went\n  trueplan.virt.vsphere_note:\n    hostname: vcenter.example.com\n    username: migrate@vsphere.local\n    password: \"{{ vault_vcenter_password }}\"\n    moid: vm-1042\n    text: migrated to Proxmox VE as 20042\n",
     privileges: &[
-        (
-            "the VM, its hosts, datastores and networks",
-            "C(System.Read)",
-            "reading",
-        ),
+        privileges::VSPHERE_READS,
         (
             "the VM",
             "C(VirtualMachine.Config.Annotation)",

@@ -2,6 +2,7 @@
 
 use crate::common::PLAN_ONLY;
 use crate::look::{self, Look, Stop, Think};
+use crate::privileges;
 use crate::vsphere_common::CONNECTION;
 use crate::vsphere_target::{self as vt, Names, SELECT, Target};
 use crate::{Def, Side};
@@ -62,11 +63,7 @@ pub const SPEC: ModuleSpec = ModuleSpec {
     returns: &[OWN_RETURNS, RETURNS, RETURNS_WRITING],
     examples: "- name: Take the migrated VM out of the inventory, and keep its files\n  trueplan.virt.vsphere_vm:\n    hostname: vcenter.example.com\n    username: migrate@vsphere.local\n    password: \"{{ vault_vcenter_password }}\"\n    moid: vm-1042\n    state: absent\n    delete_from_inventory: true\n",
     privileges: &[
-        (
-            "the VM, its hosts, datastores and networks",
-            "C(System.Read)",
-            "reading",
-        ),
+        privileges::VSPHERE_READS,
         (
             "the VM",
             "C(VirtualMachine.Inventory.Unregister)",

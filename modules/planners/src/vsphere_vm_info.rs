@@ -1,6 +1,7 @@
 //! `vsphere_vm_info`: what a migration must know of machines, and what stands in its way.
 
 use crate::look::{self, Look, Stop, Think};
+use crate::privileges;
 use crate::vsphere_common::{CONNECTION, Chosen, DATACENTER, GUARD_UUID, chosen};
 use crate::{Def, Side};
 use plan::{ErrorKind, Fact, Facts, Key, Module, Outcome, Plan, Refusal, Wait};
@@ -148,11 +149,7 @@ pub const SPEC: ModuleSpec = ModuleSpec {
     required_by: &[],
     returns: &[OWN_RETURNS, RETURNS],
     examples: "- name: Look at the machine right before its cutover\n  trueplan.virt.vsphere_vm_info:\n    hostname: vcenter.example.com\n    username: administrator@vsphere.local\n    password: \"{{ vcenter_password }}\"\n    moid: \"{{ vm_moid }}\"\n    guard_uuid: \"{{ config.uuid }}\"\n  register: source\n",
-    privileges: &[(
-        "the VM, its hosts, datastores and networks",
-        "C(System.Read)",
-        "reading",
-    )],
+    privileges: &[privileges::VSPHERE_READS],
     action_groups: &["vsphere", "vmware"],
     ..ModuleSpec::READS
 };

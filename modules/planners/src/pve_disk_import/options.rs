@@ -1,5 +1,6 @@
 //! The argument table of pve_disk_import.
 
+use crate::privileges;
 use crate::pve_common as common;
 use spec::shared::{RETURNS, RETURNS_WRITING};
 use spec::{Kind as T, ModuleSpec, Opt, Ret};
@@ -312,37 +313,21 @@ pub static SPEC: ModuleSpec = ModuleSpec {
         "What the server would refuse is refused before anything is sent: a descriptor with a separate data file under C(import/) or behind an absolute path, a data file (C(-flat.vmdk)) by itself, a snapshot's file, white space in a volume id of a directory storage, a comma anywhere.",
     ],
     privileges: &[
-        ("C(/vms/VMID)", "C(VM.Audit)", "reading the guest"),
+        privileges::READS,
         (
             "C(/vms/VMID)",
             "C(VM.Config.Disk)",
             "writing a disk; for a CD drive C(VM.Config.CDROM), for a cloud-init drive C(VM.Config.Cloudinit) too",
         ),
-        (
-            "C(/storage/STORAGE)",
-            "C(Datastore.AllocateSpace)",
-            "new, grown, moved and imported disks; EFI disks and TPM states",
-        ),
-        (
-            "C(/storage/STORAGE)",
-            "C(Datastore.Audit) or C(Datastore.AllocateSpace)",
-            "ISO images, and sources under C(import/)",
-        ),
-        (
-            "C(/vms/OWNER)",
-            "C(VM.Clone)",
-            "importing a volume that bears the number of another guest",
-        ),
+        privileges::ALLOCATES,
+        privileges::MEDIA,
+        privileges::OWNER,
         (
             "C(/vms/TARGET_VMID)",
             "C(VM.Audit), C(VM.Config.Disk)",
             "moving a disk to another guest",
         ),
-        (
-            "C(/nodes/NODE)",
-            "C(Sys.Audit)",
-            "telling another user's task from a dead lock; without it only one's own tasks are seen",
-        ),
+        privileges::TASKS,
     ],
     replaces: Some("community.proxmox.proxmox_disk"),
     action_groups: &["pve", "proxmox"],

@@ -109,25 +109,18 @@ impl Disk {
             }
             // It comes off at the next stop only; then the server destroys it itself.
             None => {
-                first.request = Request::new("PUT", guest.path("/config"))
-                    .param("delete", self.disk.clone())
-                    .param("force", 1)
-                    .arg("digest", guest.digest());
-                first.why = format!("remove {} with its volume {shown}", self.disk);
-                let key = PveKey::Guest(guest.vmid()).key();
-                for e in &mut first.effects {
-                    if let Effect::Put(k, v) = e
-                        && *k == key
-                    {
-                        foresee::destroyed_later(v, &self.disk);
-                    }
-                }
+                let forced = Change {
+                    force: true,
+                    ..self.deletion(&self.disk)
+                };
+                let why = format!("remove {} with its volume {shown}", self.disk);
+                let step = self.put(look, guest, running, &forced, why);
                 plan.warnings.push(format!(
                     "guest {} runs: {} and its volume go when the guest lets go of it, at the latest when it stops",
                     guest.vmid(),
                     self.disk
                 ));
-                plan.push(first.destructive());
+                plan.push(step.disruptive().destructive());
             }
         }
         Ok(plan)

@@ -152,7 +152,7 @@ impl Shell {
                 )?;
             }
         }
-        crate::pve_drives::check_storages(
+        crate::pve_drives::check_volumes(
             look,
             guest,
             true,
@@ -296,7 +296,7 @@ impl Shell {
                 ),
             ));
         }
-        crate::pve_drives::check_storages(
+        crate::pve_drives::check_volumes(
             look,
             &guest,
             false,

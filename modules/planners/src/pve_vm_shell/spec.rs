@@ -1,5 +1,6 @@
 //! Arguments of `pve_vm_shell`: those of the peer, every option of the server's guest schema, and ours.
 
+use crate::privileges;
 use crate::pve_common as common;
 use spec::{Kind, ModuleSpec, Opt, Ret};
 
@@ -379,7 +380,7 @@ pub static SPEC: ModuleSpec = ModuleSpec {
     force: true
 "#,
     privileges: &[
-        ("C(/vms/VMID)", "C(VM.Audit)", "reading the guest"),
+        privileges::READS,
         (
             "C(/pool/POOL)",
             "C(Pool.Audit)",
@@ -400,26 +401,10 @@ pub static SPEC: ModuleSpec = ModuleSpec {
             "C(VM.Config.Disk), C(VM.Config.CDROM)",
             "disks, boot order and CD drives of a guest that is there",
         ),
-        (
-            "C(/sdn/zones/localnetwork/BRIDGE) or C(/sdn/zones/ZONE/VNET), with a VLAN tag below it on C(TAG)",
-            "C(SDN.Use)",
-            "the bridge or vnet that a card has, and the one that it gets",
-        ),
-        (
-            "C(/storage/STORAGE)",
-            "C(Datastore.AllocateSpace)",
-            "new, grown, moved and imported disks; EFI disks and TPM states",
-        ),
-        (
-            "C(/storage/STORAGE)",
-            "C(Datastore.Audit) or C(Datastore.AllocateSpace)",
-            "ISO images, and sources under C(import/)",
-        ),
-        (
-            "C(/vms/OWNER)",
-            "C(VM.Clone)",
-            "importing a volume that bears the number of another guest",
-        ),
+        privileges::BRIDGE,
+        privileges::ALLOCATES,
+        privileges::MEDIA,
+        privileges::OWNER,
         (
             "C(/vms/VMID)",
             "C(VM.PowerMgmt)",
@@ -442,11 +427,7 @@ pub static SPEC: ModuleSpec = ModuleSpec {
             "the login of root@pam by password",
             "O(args), O(hookscript), raw devices, import by absolute path; no token passes",
         ),
-        (
-            "C(/nodes/NODE)",
-            "C(Sys.Audit)",
-            "telling another user's task from a dead lock; without it only one's own tasks are seen",
-        ),
+        privileges::TASKS,
     ],
     replaces: Some("community.proxmox.proxmox_kvm"),
     action_groups: &["pve", "proxmox"],

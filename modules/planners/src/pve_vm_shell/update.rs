@@ -527,6 +527,7 @@ impl Shell {
             set: draft.set.clone(),
             delete: draft.delete.clone(),
             revert: draft.revert.clone(),
+            ..Change::default()
         };
         let mut place: Vec<&PropString> = draft.place.iter().collect();
         place.sort_by(|a, b| a.key().as_str().cmp(b.key().as_str()));

@@ -1,6 +1,7 @@
 //! The arguments of `vsphere_powerstate`.
 
 use crate::common::PLAN_ONLY;
+use crate::privileges;
 use crate::vsphere_common::CONNECTION;
 use crate::vsphere_target::SELECT;
 use crate::{Def, Side};
@@ -81,11 +82,7 @@ pub const SPEC: ModuleSpec = ModuleSpec {
     },
     examples: "- name: Shut down, and power off what has not gone after ten minutes\n  trueplan.virt.vsphere_powerstate:\n    hostname: vcenter.example.com\n    username: migrate@vsphere.local\n    password: \"{{ vault_vcenter_password }}\"\n    moid: vm-1042\n    state: shutdown-guest\n    force_off_after: 600\n",
     privileges: &[
-        (
-            "the VM, its hosts, datastores and networks",
-            "C(System.Read)",
-            "reading",
-        ),
+        privileges::VSPHERE_READS,
         (
             "the VM",
             "C(VirtualMachine.Interact.PowerOn)",

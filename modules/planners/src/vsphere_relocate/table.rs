@@ -1,6 +1,7 @@
 //! The arguments of `vsphere_relocate`.
 
 use crate::common::PLAN_ONLY;
+use crate::privileges;
 use crate::vsphere_common::{CONNECTION, DATACENTER, GUARD_UUID};
 use crate::{Def, Side};
 use spec::shared::{EXPECT_PLAN, RETURNS, RETURNS_WRITING};
@@ -118,11 +119,7 @@ pub const SPEC: ModuleSpec = ModuleSpec {
     returns: &[OWN_RETURNS, RETURNS, RETURNS_WRITING],
     examples: "- name: Move the VM to the NFS export that both sides mount\n  trueplan.virt.vsphere_relocate:\n    hostname: vcenter.example.com\n    username: migrate@vsphere.local\n    password: \"{{ vault_vcenter_password }}\"\n    moid: vm-1042\n    destination_datastore: nfs-migration\n    max_running: 4\n",
     privileges: &[
-        (
-            "the VM, its hosts, datastores and networks",
-            "C(System.Read)",
-            "reading",
-        ),
+        privileges::VSPHERE_READS,
         (
             "the VM",
             "C(Resource.HotMigrate); C(Resource.ColdMigrate) while it is off",
