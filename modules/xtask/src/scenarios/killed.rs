@@ -55,8 +55,8 @@ const STAGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("finish", &["done"]),
-    // The VMware guest is gone, or not yet.
-    ("retire", &["done", "unknown"]),
+    // Of a guest that is still in VMware; others are no hosts any more.
+    ("retire", &["done"]),
 ];
 
 /// Like db-uefi, over and over: UEFI, three disks on two buses, two networks.
