@@ -398,6 +398,21 @@ fn essence(world: &Value) -> Value {
             .count()
     };
     let v = &world["vcenter"];
+    // As they were set; when they ran and will run changes by itself.
+    let scheduled: Vec<Value> = v["scheduled"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|t| {
+            json!([
+                t["name"],
+                t["entity"],
+                t["enabled"],
+                t["scheduler"],
+                t["action"]
+            ])
+        })
+        .collect();
     json!({
         "guests": guests,
         "restarts": [
@@ -405,6 +420,6 @@ fn essence(world: &Value) -> Value {
             tasks("vcenter", "method", &["ResetVM_Task"], &|t| t["state"] == "success"),
         ],
         "nodes": p["nodes"], "storages": p["storages"], "sdn": strip(&p["sdn"], &["locked", "version"]), "access": p["access"], "ha": p["ha"],
-        "vms": v["vms"], "datastores": v["datastores"],
+        "vms": v["vms"], "datastores": v["datastores"], "scheduled": scheduled,
     })
 }

@@ -357,9 +357,15 @@ impl Site for Vcenter {
             })
             .map(|(id, o)| json!({ "moid": id, "type": o.ty, "name": o.props.get("name") }))
             .collect();
+        let scheduled: Vec<&Value> = st
+            .objs
+            .values()
+            .filter(|o| o.ty == "ScheduledTask")
+            .filter_map(|o| o.props.get("info"))
+            .collect();
         let owned: usize = st.sessions.values().map(|s| s.owned.len()).sum();
         let open: usize = st.sessions.values().map(|s| s.tokens.len()).sum();
-        json!({ "vms": vms, "tasks": tasks, "datastores": stores, "networks": networks, "sessions": st.sessions.len(), "session_objects": owned, "open_retrievals": open })
+        json!({ "vms": vms, "tasks": tasks, "datastores": stores, "networks": networks, "scheduled": scheduled, "sessions": st.sessions.len(), "session_objects": owned, "open_retrievals": open })
     }
 
     fn reset(&self, world: &Value) -> Result<(), String> {
