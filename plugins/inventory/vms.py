@@ -186,11 +186,13 @@ compose:
   vm_moid: moid
 """
 
+import gc
 import json
 import os
 import platform
 import re
 import subprocess
+import tempfile
 
 from ansible.errors import AnsibleError, AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
@@ -203,6 +205,9 @@ CONNECTION = (
 QUERY = ("properties", "gather_compute_objects", "gather_path", "search_paths")
 # Since ansible-core 2.19 a text is no template unless it is tagged as one, and wrapping is but a copy.
 UNSAFE_IS_A_TYPE = wrap_var("").__class__ is not str
+# The machines of the stream are parsed so many bytes at a time: while the binary asks for the next ones, and yet together, since the
+# parser shares the names of members within one text only.
+BATCH = 1 << 20
 # Names that a Jinja expression finds in a dictionary's type before its keys.
 METHODS = frozenset(dir(dict))
 PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z", re.ASCII)
@@ -247,6 +252,18 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         if self.get_option("gather_tags"):
             raise AnsibleParserError("gather_tags is not supported: vSphere tags are not part of the SOAP API; leave it off")
 
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            self._load(path, cache)
+        finally:
+            # All that was loaded lives to the end. The collector would walk through it again and again, here and in each process that
+            # Ansible forks for a task, which then copies the pages that it touches.
+            gc.freeze()
+            if collects:
+                gc.enable()
+
+    def _load(self, path, cache):
         key = self.get_cache_key(path)
         use = cache and self.get_option("cache")
         answer = None
@@ -271,16 +288,26 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             if isinstance(value, str) and self.templar.is_template(value):
                 value = self.templar.template(value)
             options[name] = None if value is None else value if isinstance(value, (bool, int)) else str(value)
-        try:
-            run = subprocess.run(
-                [binary, "inventory"], input=json.dumps(options).encode(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False
-            )
-        except OSError as e:
-            raise AnsibleError("the native binary %s cannot run here: %s" % (binary, e)) from e
-        if run.returncode != 0:
-            # The answer may have broken off in the middle; the reason stands as JSON on standard error.
-            raise AnsibleError(_reason(run.stderr) or "the native binary %s ended with %s" % (binary, run.returncode))
-        answer = json.loads(run.stdout)
+        # Its last words go to a file, so that nobody waits for anybody.
+        with tempfile.TemporaryFile() as words:
+            try:
+                run = subprocess.Popen([binary, "inventory"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words)
+            except OSError as e:
+                raise AnsibleError("the native binary %s cannot run here: %s" % (binary, e)) from e
+            with run:
+                try:
+                    with run.stdin as pipe:
+                        pipe.write(json.dumps(options).encode())
+                except BrokenPipeError:
+                    pass  # It ended early, and says why below.
+                try:
+                    answer = _machines(run.stdout)
+                except ValueError:
+                    answer = None
+            if run.returncode != 0 or answer is None:
+                # The answer may have broken off in the middle; the reason stands as JSON on standard error.
+                words.seek(0)
+                raise AnsibleError(_reason(words.read()) or "the native binary %s ended with %s" % (binary, run.returncode))
         return answer
 
     def _populate(self, machines):
@@ -392,6 +419,27 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             parent = group
         if parent:
             self.inventory.add_child(parent, host)
+
+
+def _machines(lines):
+    """The answer of the binary: a JSON object, written so that each machine has a line of its own between its first and its last one."""
+    vms, batch, size = [], [], 0
+    first = last = b""
+    for line in lines:
+        if not first:
+            first = line
+        elif line.startswith(b"{"):
+            batch.append(line.rstrip(b",\n"))
+            size += len(line)
+            if size >= BATCH:
+                vms += json.loads(b"[%s]" % b",".join(batch))
+                batch, size = [], 0
+        else:
+            last = line
+    vms += json.loads(b"[%s]" % b",".join(batch))
+    answer = json.loads(first + last)
+    answer["vms"] = vms
+    return answer
 
 
 def _reason(stderr):

@@ -262,13 +262,14 @@ impl<R: BufRead> Decoder<R> {
             return Ok(Value::Array(list));
         }
         let actual = said.map_or(declared, canonical);
+        // The commonest first: it needs no look into the schema, and no primitive is a fault.
+        if let Some(v) = self.primitive(el, actual)? {
+            return Ok(v);
+        }
         let s = schema();
         // Declared as a fault, but sent as the envelope of one (TaskInfo.error, missingSet): pyVmomi unwraps it likewise.
         if s.is_a(declared, "MethodFault") && (said.is_none() || actual == "LocalizedMethodFault") {
             return self.localized_fault();
-        }
-        if let Some(v) = self.primitive(el, actual)? {
-            return Ok(v);
         }
         match s.get(actual) {
             Some(t) if t.kind == Kind::Managed => self.reference(el, actual),
@@ -330,7 +331,7 @@ impl<R: BufRead> Decoder<R> {
 
     fn object(&mut self, t: &Type) -> Result<Value, DecodeError> {
         let props = schema().props(t);
-        let mut out = Map::new();
+        let mut out = Map::with_capacity(props.len());
         out.insert("_vimtype".into(), json!(t.vim));
         for p in props.iter().filter(|p| !is_dynamic(p)) {
             out.insert(p.name.to_owned(), unset(p));

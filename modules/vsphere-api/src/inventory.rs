@@ -8,7 +8,7 @@ use plan::{ErrorKind, Failure};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 use std::io::{BufWriter, Write};
-use vsphere::value::{list, moid_at, put, text};
+use vsphere::value::{moid_at, put, text};
 
 /// The properties of the peer's default (docs/peers-vsphere.md section 4).
 const DEFAULT: &[&str] = &[
@@ -112,7 +112,8 @@ impl Options {
 }
 
 /// Writes `{"vms": [{variables}, ...], "warnings": [...]}`; each machine has its properties as a tree, `moid`, and what was
-/// gathered. Written as it streams in: memory does not grow with the number of machines.
+/// gathered. Each machine has a line of its own, by which the inventory plugin parses it while the rest is still on its way. Written
+/// as it streams in: memory does not grow with the number of machines.
 ///
 /// # Errors
 /// As of any read; then what was written is not complete JSON.
@@ -217,11 +218,11 @@ pub fn inventory(
                         bare_names.push(f.moid.clone());
                     }
                 }
-                let mut vars = variables(&f, &hidden, fields.as_ref());
-                let all = f.tree();
+                let at = whereabouts(&f);
+                let mut vars = variables(f, &hidden, fields.as_ref());
                 if options.gather_compute_objects {
-                    let host = moid_at(&all, "summary.runtime.host")
-                        .or_else(|| moid_at(&all, "runtime.host"));
+                    let host = moid_at(&at, "summary.runtime.host")
+                        .or_else(|| moid_at(&at, "runtime.host"));
                     let compute = host
                         .and_then(|h| tree.get(h))
                         .and_then(|n| n.parent.clone());
@@ -229,12 +230,12 @@ pub fn inventory(
                     vars.insert("esxi_host".into(), named(&tree, host));
                 }
                 if options.gather_path {
-                    match moid_of(&all, "parent") {
+                    match moid_of(&at, "parent") {
                         Some(p) => {
                             vars.insert("path".into(), json!(tree.path(&p)));
                         }
                         None => {
-                            let vapp = json!({"parentVApp": text(&all, "parentVApp")});
+                            let vapp = json!({"parentVApp": text(&at, "parentVApp")});
                             later.push((vars, vapp));
                             return Ok(());
                         }
@@ -288,27 +289,32 @@ fn named(tree: &Tree, moid: Option<&str>) -> Value {
     }
 }
 
-/// A machine's variables: its properties as a tree, `moid`, custom values by the names of their fields.
-fn variables(
-    f: &Found,
-    hidden: &[&str],
-    fields: Option<&Map<String, Value>>,
-) -> Map<String, Value> {
-    let mut vars = Map::new();
-    for (path, v) in f
-        .props
-        .iter()
-        .filter(|(p, _)| !hidden.contains(&p.as_str()))
-    {
-        if path == "customValue" {
-            continue;
+/// What says where a machine is, as a tree: the rest, its devices above all, is not copied for that.
+fn whereabouts(f: &Found) -> Value {
+    let mut m = Map::new();
+    for (path, v) in &f.props {
+        let first = path.split('.').next().unwrap_or_default();
+        if matches!(first, "parent" | "parentVApp" | "summary" | "runtime") {
+            put(&mut m, path, v.clone());
         }
-        put(&mut vars, path, quoted(v));
+    }
+    Value::Object(m)
+}
+
+/// A machine's variables: its properties as a tree, `moid`, custom values by the names of their fields.
+fn variables(f: Found, hidden: &[&str], fields: Option<&Map<String, Value>>) -> Map<String, Value> {
+    let mut vars = Map::new();
+    let mut values = Value::Null;
+    for (path, v) in f.props {
+        if path == "customValue" {
+            values = v;
+        } else if !hidden.contains(&path.as_str()) {
+            put(&mut vars, &path, quoted(v));
+        }
     }
     if let Some(fields) = fields {
         let mut custom = Map::new();
-        let all = json!({"v": f.props.iter().find(|(p, _)| p == "customValue").map(|(_, v)| v)});
-        for c in list(&all, "v") {
+        for c in values.as_array().into_iter().flatten() {
             let key = c["key"].to_string();
             let name = fields
                 .get(&key)
@@ -325,11 +331,11 @@ fn variables(
 
 /// A reference that is a property itself, or an item of one, has quotes inside the string, as the peer prints it; those inside
 /// data objects have none (docs/peers-vsphere.md section 4).
-fn quoted(v: &Value) -> Value {
+fn quoted(v: Value) -> Value {
     match v {
-        Value::String(s) if is_reference(s) => json!(format!("'{s}'")),
-        Value::Array(l) => l.iter().map(quoted).collect(),
-        other => other.clone(),
+        Value::String(s) if is_reference(&s) => json!(format!("'{s}'")),
+        Value::Array(l) => l.into_iter().map(quoted).collect(),
+        other => other,
     }
 }
 
@@ -392,7 +398,7 @@ mod tests {
         };
         let mut fields = Map::new();
         fields.insert("101".into(), json!("Owner"));
-        let v = Value::Object(variables(&f, &[], Some(&fields)));
+        let v = Value::Object(variables(f, &[], Some(&fields)));
         assert_eq!(v["datastore"], json!(["'vim.Datastore:datastore-1'"]));
         assert_eq!(v["summary"]["runtime"]["host"], "'vim.HostSystem:host-1'");
         assert_eq!(v["summary"]["vm"]["vm"], "vim.VirtualMachine:vm-1");

@@ -164,32 +164,59 @@ fn tables(
             said,
         );
     }
-    t += "\n### Floors, and where one run of ours ends\n\n| what | wall | CPU | MiB |\n|---|---|---|---|\n";
-    for f in floors {
-        let _ = writeln!(
-            t,
-            "| {} | {:.1} ms | {:.1} ms | {:.1} |",
-            f.name,
-            f.took.wall * 1e3,
-            f.took.cpu * 1e3,
-            f.took.mib
-        );
+    t += &around(floors, growth);
+    t
+}
+
+/// The tables of floors and of growth, where they were measured.
+pub fn around(floors: &[Floor], growth: &[Growth]) -> String {
+    let mut t = String::new();
+    if !floors.is_empty() {
+        t += "\n### Floors, and where one run of ours ends\n\n| what | wall | CPU | MiB |\n|---|---|---|---|\n";
+        for f in floors {
+            let _ = writeln!(
+                t,
+                "| {} | {:.1} ms | {:.1} ms | {:.1} |",
+                f.name,
+                f.took.wall * 1e3,
+                f.took.cpu * 1e3,
+                f.took.mib
+            );
+        }
     }
-    t += "\n### A growing estate, ours\n\n| guests | nic unchanged | vm_info | per guest | inventory with devices, the query alone | CPU per guest | MiB |\n|---|---|---|---|---|---|---|\n";
+    if growth.is_empty() {
+        return t;
+    }
+    t += "\n### A growing estate, ours\n\n";
+    t +=
+        "Per further guest: what the doubling added, by its number; the median of 7 runs each.\n\n";
+    t += "| guests | nic unchanged | vm_info | CPU | per further guest | MiB | inventory with devices, the query alone | CPU | per further guest | MiB |\n";
+    t += "|---|---|---|---|---|---|---|---|---|---|\n";
+    let mut last: Option<&Growth> = None;
     for g in growth {
         #[allow(clippy::cast_precision_loss)]
-        let n = g.guests as f64;
+        let further = |now: f64, then: fn(&Growth) -> f64| match last {
+            Some(l) => format!(
+                "{:.0} µs",
+                (now - then(l)) * 1e6 / (g.guests - l.guests) as f64
+            ),
+            None => String::new(),
+        };
         let _ = writeln!(
             t,
-            "| {} | {} | {} | {:.0} µs | {} | {:.0} µs | {:.1} |",
+            "| {} | {} | {} | {} | {} | {:.1} | {} | {} | {} | {:.1} |",
             g.guests,
             ms(g.nic.wall),
             ms(g.info.wall),
-            g.info.wall * 1e6 / n,
+            ms(g.info.cpu),
+            further(g.info.cpu, |l| l.info.cpu),
+            g.info.mib,
             ms(g.inventory.wall),
-            g.inventory.cpu * 1e6 / n,
+            ms(g.inventory.cpu),
+            further(g.inventory.cpu, |l| l.inventory.cpu),
             g.inventory.mib
         );
+        last = Some(g);
     }
     t
 }

@@ -142,6 +142,16 @@ fn step<'v>(v: &'v Value, part: &str) -> Option<&'v Value> {
         .find(|i| i["key"] == key || i["key"].as_i64().is_some_and(|k| k.to_string() == key))
 }
 
+/// An object of values that are moved into it: `json!` copies each, which a page of large ones would pay three times.
+pub fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
+    Value::Object(
+        members
+            .map(|(k, v)| (k.to_owned(), v))
+            .into_iter()
+            .collect(),
+    )
+}
+
 /// Reads one property path of an object.
 ///
 /// # Errors
@@ -196,7 +206,8 @@ pub fn read(st: &State, ctx: &Ctx, id: &str, o: &Obj, path: &str) -> Result<Read
             if ctx.version.first().is_some_and(|major| *major < 8) {
                 hide_newer(&mut v, &ctx.version);
             }
-            Read::Value(json!({ "$p": [p.ty, p.array, v] }))
+            let typed = Value::Array(vec![json!(p.ty), json!(p.array), v]);
+            Read::Value(object([("$p", typed)]))
         }
     })
 }
@@ -336,12 +347,16 @@ pub fn retrieve(st: &State, ctx: &Ctx, spec_set: &Value) -> Result<Vec<Value>, F
             let (mut set, mut missing) = (vec![], vec![]);
             for path in &paths {
                 match read(st, ctx, &id, o, path)? {
-                    Read::Value(v) => set.push(json!({ "name": path, "val": v })),
+                    Read::Value(v) => set.push(object([("name", json!(path)), ("val", v)])),
                     Read::Denied(f) => missing.push(json!({ "path": path, "fault": f.0 })),
                     Read::Absent => {}
                 }
             }
-            out.push(json!({ "obj": mo(&o.ty, &id), "propSet": set, "missingSet": missing }));
+            out.push(object([
+                ("obj", mo(&o.ty, &id)),
+                ("propSet", Value::Array(set)),
+                ("missingSet", Value::Array(missing)),
+            ]));
         }
     }
     Ok(out)

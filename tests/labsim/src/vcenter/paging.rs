@@ -105,7 +105,7 @@ impl Call<'_> {
         } else {
             vec![]
         };
-        let mut out = json!({ "objects": all });
+        let mut out = collector::object([("objects", Value::Array(all))]);
         if !rest.is_empty() {
             let session = self.session(st)?;
             let n = session.calls;
