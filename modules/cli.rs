@@ -123,7 +123,7 @@ fn module(argv0: &str, named: Option<&str>, file: &str, flags: &[&str], run: &Ru
         Ok(c) => c,
         Err(e) => {
             return emit(
-                &Report::failed(ErrorKind::InvalidArgs, &e.to_string()),
+                Report::failed(ErrorKind::InvalidArgs, &e.to_string()),
                 &[],
                 named.is_some(),
             );
@@ -135,7 +135,7 @@ fn module(argv0: &str, named: Option<&str>, file: &str, flags: &[&str], run: &Ru
         return no_such(&call.module);
     };
     let (report, secrets) = run(def, &call);
-    emit(&report, &secrets, call.pretty)
+    emit(report, &secrets, call.pretty)
 }
 
 /// Secrets of arguments that did not parse: whatever text stands under a secret option's name or alias.

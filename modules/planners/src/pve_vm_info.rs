@@ -9,7 +9,8 @@ use pve::PropString;
 use pve::keys::PveKey;
 use serde_json::{Map, Value, json};
 use spec::{ArgError, Args, Kind, ModuleSpec, Opt, Ret, Support};
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The module.
 pub const DEF: Def = Def {
@@ -198,6 +199,11 @@ pub struct VmInfo {
     capacity: bool,
 }
 
+/// An entry of the cluster's list, or one made of a guest that is not in it yet.
+type Entry<'f> = Cow<'f, Map<String, Value>>;
+/// Entries of the nodes' own lists.
+type ByNodes<'f> = BTreeMap<String, HashMap<u64, &'f Map<String, Value>>>;
+
 /// Why a container has no `config` here.
 const CONTAINER: &str = "containers' configurations are not read";
 
@@ -245,13 +251,13 @@ impl VmInfo {
     }
 
     /// The cluster's entries that fit, by id. A new guest may not be in the cluster's list yet: its own fact is enough.
-    fn selected(&self, facts: &Facts) -> Vec<Map<String, Value>> {
+    fn selected<'f>(&self, facts: &'f Facts) -> Vec<Entry<'f>> {
         let all = facts.known(PveKey::Guests.key()).and_then(Value::as_array);
-        let mut out: Vec<Map<String, Value>> = all
+        let mut out: Vec<Entry<'f>> = all
             .into_iter()
             .flatten()
             .filter(|g| self.selects(g))
-            .filter_map(|g| g.as_object().cloned())
+            .filter_map(|g| g.as_object().map(Cow::Borrowed))
             .collect();
         if let (Some(v), true) = (self.vmid, out.is_empty())
             && let Some(g) = facts.known(PveKey::Guest(v).key())
@@ -262,7 +268,7 @@ impl VmInfo {
             };
             let entry = json!({"vmid": v, "node": g["node"], "type": g["type"], "name": name, "template": g["template"] == true});
             if self.selects(&entry) {
-                out.extend(entry.as_object().cloned());
+                out.extend(entry.as_object().cloned().map(Cow::Owned));
             }
         }
         out.sort_by_key(|g| g["vmid"].as_u64());
@@ -296,21 +302,35 @@ impl VmInfo {
         Some((vmid, entry.get("node")?.as_str()?.to_owned()))
     }
 
+    /// What the nodes of those guests say of each, by id: in a search per guest the time would grow with the square of their number.
+    fn by_nodes<'f>(facts: &'f Facts, guests: &[Entry<'_>]) -> ByNodes<'f> {
+        let nodes: BTreeSet<String> = guests
+            .iter()
+            .filter_map(|g| Self::guest_of(g).map(|(_, node)| node))
+            .collect();
+        let mut out = ByNodes::new();
+        for node in nodes {
+            let list = facts.known(PveKey::NodeGuests(node.clone()).key());
+            let list = list.and_then(Value::as_array).into_iter().flatten();
+            let by_id = list.filter_map(|o| Some((o["vmid"].as_u64()?, o.as_object()?)));
+            out.insert(node, by_id.collect());
+        }
+        out
+    }
+
     /// One guest as it is returned, and what could not be read of it.
-    fn described(&self, facts: &Facts, mut entry: Map<String, Value>) -> (Value, Vec<String>) {
+    fn described(
+        &self,
+        facts: &Facts,
+        by_nodes: &ByNodes<'_>,
+        entry: &Map<String, Value>,
+    ) -> (Value, Vec<String>) {
+        let mut entry = entry.clone();
         let mut warnings = Vec::new();
         let Some((vmid, node)) = Self::guest_of(&entry) else {
             return (Value::Object(entry), warnings);
         };
-        let own = facts
-            .known(PveKey::NodeGuests(node.clone()).key())
-            .and_then(Value::as_array);
-        if let Some(o) = own
-            .into_iter()
-            .flatten()
-            .find(|o| o["vmid"] == vmid)
-            .and_then(Value::as_object)
-        {
+        if let Some(o) = by_nodes.get(&node).and_then(|l| l.get(&u64::from(vmid))) {
             for (k, v) in o
                 .iter()
                 .filter(|(k, _)| !["vmid", "template", "name", "tags"].contains(&k.as_str()))
@@ -560,11 +580,12 @@ impl Think for VmInfo {
         look.want(&ask)?;
         if self.paths && self.narrow() {
             let mut ask = Vec::new();
+            let by_nodes = Self::by_nodes(facts, &guests);
             for (vmid, g) in guests
                 .iter()
                 .filter_map(|g| Some((Self::guest_of(g)?.0, g)))
             {
-                let (seen, _) = self.described(facts, g.clone());
+                let (seen, _) = self.described(facts, &by_nodes, g);
                 let node = seen["node"].as_str().unwrap_or_default();
                 let known = facts.known(PveKey::Guest(vmid).key()).is_some();
                 let disks = seen["disks"].as_array().filter(|_| known);
@@ -601,14 +622,16 @@ impl Module for VmInfo {
     fn result(&self, o: &Outcome<'_>) -> Map<String, Value> {
         let mut vms = Vec::new();
         let mut warnings = Vec::new();
-        for entry in self.selected(o.after) {
-            let (vm, more) = self.described(o.after, entry);
+        let guests = self.selected(o.after);
+        let by_nodes = Self::by_nodes(o.after, &guests);
+        for entry in &guests {
+            let (vm, more) = self.described(o.after, &by_nodes, entry);
             vms.push(vm);
             warnings.extend(more);
         }
         let mut r = Map::new();
         r.insert("msg".into(), json!(format!("{} guests found", vms.len())));
-        r.insert("proxmox_vms".into(), json!(vms));
+        r.insert("proxmox_vms".into(), Value::Array(vms));
         if self.capacity {
             let nodes = o.after.known(PveKey::Nodes.key());
             r.insert("nodes".into(), nodes.cloned().unwrap_or_else(|| json!([])));

@@ -7,8 +7,9 @@ use std::process::ExitCode;
 
 /// Prints a result; every occurrence of a secret of 8 characters and more is masked, shorter ones are masked by type elsewhere.
 /// The exit code is for people: Ansible only looks at `failed` (STYLE.md F1).
-pub fn emit(report: &Report, secrets: &[String], pretty: bool) -> ExitCode {
-    let mut v = Value::Object(report.keys.clone());
+pub fn emit(report: Report, secrets: &[String], pretty: bool) -> ExitCode {
+    let failed = report.is_failed();
+    let mut v = Value::Object(report.keys);
     // Also as they are written within a JSON text that is part of a message.
     let escaped: Vec<String> = secrets
         .iter()
@@ -25,7 +26,7 @@ pub fn emit(report: &Report, secrets: &[String], pretty: bool) -> ExitCode {
     secrets.sort_by_key(|s| std::cmp::Reverse(s.len()));
     mask(&mut v, &secrets);
     print_json(&v, pretty);
-    if report.is_failed() {
+    if failed {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
