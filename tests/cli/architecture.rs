@@ -48,6 +48,7 @@ fn what_decides_cannot_reach_the_world() {
             "mio",
             "rustls",
             "socket2",
+            "tls",
             "pve-api",
             "vsphere-api",
             "export",
@@ -73,6 +74,7 @@ fn the_lab_shares_no_code_with_what_it_judges() {
         "pve",
         "vsphere",
         "planners",
+        "tls",
         "pve-api",
         "vsphere-api",
         "export",
@@ -100,6 +102,7 @@ fn dependencies_point_one_way() {
             "vsphere-api",
             &["planners", "spec", "protocol", "pve", "pve-api"],
         ),
+        ("tls", &["plan", "spec", "pve", "vsphere"]),
         (
             "protocol",
             &["planners", "pve", "vsphere", "pve-api", "vsphere-api"],

@@ -37,6 +37,58 @@ fn every_way_in() {
     }
 }
 
+/// The authorities are read in three steps: those of `ca_path`, the system's file, the system's directory. Each vouches by itself, and
+/// for no more than all of them together.
+#[test]
+fn the_systems_authorities_vouch_wherever_they_lie() {
+    let (lab, other) = (Lab::one_guest(), Lab::one_guest());
+    let folder = tempfile::tempdir().expect("a folder");
+    let (good, bad) = (folder.path().join("good"), folder.path().join("bad"));
+    for (to, from) in [(&good, &lab), (&bad, &other)] {
+        std::fs::create_dir(to).expect("a folder");
+        // The name by which OpenSSL's tools link a certificate.
+        std::fs::copy(from.ca(), to.join("0a1b2c3d.0")).expect("copied");
+    }
+    let in_folder = |p: &std::path::Path| p.join("0a1b2c3d.0").display().to_string();
+    let folder_of = |p: &std::path::Path| p.display().to_string();
+    let (file, dir) = ("SSL_CERT_FILE", "SSL_CERT_DIR");
+    for (ca_path, env, trusted) in [
+        (None, vec![(file, in_folder(&good))], true),
+        (None, vec![(dir, folder_of(&good))], true),
+        (
+            None,
+            vec![(file, in_folder(&bad)), (dir, folder_of(&good))],
+            true,
+        ),
+        (Some(&other), vec![(file, in_folder(&good))], true),
+        (Some(&other), vec![(dir, folder_of(&good))], true),
+        (Some(&lab), vec![(file, in_folder(&bad))], true),
+        (
+            None,
+            vec![(file, in_folder(&bad)), (dir, folder_of(&bad))],
+            false,
+        ),
+        (Some(&other), vec![(dir, folder_of(&bad))], false),
+    ] {
+        let mut args = token(&lab);
+        if let Some(l) = ca_path {
+            args["ca_path"] = json!(l.ca());
+        }
+        let mut call = lab.bare("pve_vm_info", args);
+        for (name, value) in &env {
+            call = call.env(name, value);
+        }
+        let done = call.run();
+        if trusted {
+            done.ok();
+        } else {
+            let d = done.failed("unreachable");
+            // The authorities of two labs have one name.
+            assert!(d.msg().contains("but another key"), "{}", d.msg());
+        }
+    }
+}
+
 #[test]
 fn every_way_to_be_kept_out_names_the_way_in() {
     let (lab, other) = (Lab::one_guest(), Lab::one_guest());

@@ -146,12 +146,8 @@ impl Connection {
         if let Err(e) = self.identity() {
             wrong.push(e);
         }
-        if let Some(f) = &self.fingerprint
-            && parse_fingerprint(f).is_none()
-        {
-            wrong.push(format!(
-                "api_fingerprint: '{f}' is not a SHA-256 fingerprint (32 bytes in hex, with or without colons)"
-            ));
+        if let Err(e) = self.trust() {
+            wrong.push(e);
         }
         if self.timeout_s == 0 {
             wrong.push("api_timeout: must be at least 1 second".to_owned());
@@ -226,6 +222,23 @@ impl Connection {
         Ok(address)
     }
 
+    /// Whom to trust.
+    pub(crate) fn trust(&self) -> Result<tls::Wanted, String> {
+        let pin = |f: &String| {
+            // As Proxmox VE's own tools print it.
+            let digest = tls::parse_digest(f, &[32]).ok_or(format!(
+                "api_fingerprint: '{f}' is not a SHA-256 fingerprint (32 bytes in hex, with or without colons)"
+            ))?;
+            let option = "api_fingerprint";
+            Ok::<_, String>(tls::Pin { digest, option })
+        };
+        Ok(tls::Wanted {
+            ca_path: self.ca_path.clone(),
+            pin: self.fingerprint.as_ref().map(pin).transpose()?,
+            validate: self.validate_certs,
+        })
+    }
+
     pub(crate) fn identity(&self) -> Result<Identity, String> {
         let set = |o: &Option<String>| o.clone().filter(|t| !t.is_empty());
         let user = set(&self.user);
@@ -264,17 +277,6 @@ fn realm(user: String, what: &str) -> Result<String, String> {
             "{what}: '{user}' has no realm (`root@pam`, `deploy@pve`)"
         )),
     }
-}
-
-/// 32 bytes of hex, with or without colons, as Proxmox VE's own tools print it.
-pub(crate) fn parse_fingerprint(text: &str) -> Option<Vec<u8>> {
-    let hex: String = text.trim().chars().filter(|c| *c != ':').collect();
-    if hex.len() != 64 || !hex.is_ascii() {
-        return None;
-    }
-    (0..32)
-        .map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).ok())
-        .collect()
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! What can go wrong between us and the server, and how people are told.
 
-use crate::tls::TlsError;
 use plan::{ErrorKind, Failure};
 use std::collections::BTreeMap;
 use std::error::Error;
+use tls::TlsError;
 
 /// An answer that is no success. All texts are trimmed and free of secrets.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

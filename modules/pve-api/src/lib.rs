@@ -11,7 +11,6 @@ mod read;
 mod send;
 mod session;
 mod tasks;
-mod tls;
 mod wire;
 
 pub use connection::{Connection, Secret};

@@ -3,7 +3,6 @@
 use crate::connection::{Connection, Identity};
 use crate::error::{ApiError, Refused};
 use crate::journal::{self, Journal, Line};
-use crate::tls::{self, Rejected};
 use crate::wire;
 use hyper::ext::ReasonPhrase;
 use plan::MASKED;
@@ -12,6 +11,7 @@ use serde_json::{Map, Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use tls::Rejected;
 
 /// Reads are tried that often.
 const TRIES: u32 = 3;
@@ -78,7 +78,7 @@ impl Session {
     pub(crate) fn open(connection: &Connection) -> Result<Session, ApiError> {
         let address = connection.address().map_err(ApiError::Arguments)?;
         let identity = connection.identity().map_err(ApiError::Arguments)?;
-        let (config, rejected) = tls::config(connection)?;
+        let (config, rejected) = tls::config(&connection.trust().map_err(ApiError::Arguments)?)?;
         let timeout = Duration::from_secs(connection.timeout_s.max(1));
         let mut builder = Client::builder()
             .use_preconfigured_tls(config)

@@ -1,8 +1,10 @@
 //! The options that the server knows, read once from `formats.json` (an extract of the recorded API schema).
 
 use regex::Regex;
-use serde_json::{Map, Value};
+use serde_json::Value;
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::{LazyLock, OnceLock};
 
 /// How a value is typed on the wire.
@@ -100,7 +102,11 @@ impl Schema {
             default_key: flag("default_key"),
             requires: text("requires"),
             index_max: number("index_max").map(|n| n as u32),
-            keys: json.get("format").and_then(Value::as_object).map(read_all),
+            keys: json.get("format").and_then(Value::as_object).map(|keys| {
+                keys.iter()
+                    .map(|(name, s)| (name.clone(), Schema::read(s)))
+                    .collect()
+            }),
             pattern: text("pattern"),
             regex: OnceLock::new(),
         }
@@ -150,27 +156,50 @@ fn from_perl(pattern: &str) -> String {
     format!("^(?:{})$", p.replace("\\d", "[0-9]"))
 }
 
-fn read_all(json: &Map<String, Value>) -> BTreeMap<String, Schema> {
-    json.iter()
-        .map(|(name, s)| (name.clone(), Schema::read(s)))
-        .collect()
+/// One option of a table. It is parsed when somebody looks at it: a run looks at a handful, and all of them take as long to parse as a
+/// read over the network.
+#[derive(Debug)]
+pub struct Entry {
+    text: &'static RawValue,
+    parsed: OnceLock<Schema>,
 }
 
-static TABLES: LazyLock<BTreeMap<String, BTreeMap<String, Schema>>> = LazyLock::new(|| {
-    let json: Map<String, Value> =
+impl Deref for Entry {
+    type Target = Schema;
+
+    fn deref(&self) -> &Schema {
+        self.parsed.get_or_init(|| {
+            // The file is our own, and a test reads all of it.
+            Schema::read(&serde_json::from_str(self.text.get()).unwrap_or_default())
+        })
+    }
+}
+
+/// Options by name.
+pub type Table = BTreeMap<String, Entry>;
+
+static TABLES: LazyLock<BTreeMap<String, Table>> = LazyLock::new(|| {
+    let all: BTreeMap<String, BTreeMap<String, &'static RawValue>> =
         serde_json::from_str(include_str!("formats.json")).unwrap_or_default();
-    json.iter()
-        .filter_map(|(t, v)| Some((t.clone(), read_all(v.as_object()?))))
+    let entry = |text| Entry {
+        text,
+        parsed: OnceLock::new(),
+    };
+    all.into_iter()
+        .map(|(t, options)| {
+            let options = options.into_iter().map(|(n, text)| (n, entry(text)));
+            (t, options.collect())
+        })
         .collect()
 });
 
 /// All options of a guest; numbered ones as `net[n]`.
-pub fn guest_options() -> &'static BTreeMap<String, Schema> {
+pub fn guest_options() -> &'static Table {
     &TABLES["guest"]
 }
 
 /// Options of `sdn_zone`, `sdn_vnet` or `sdn_subnet`.
-pub fn sdn_options(object: &str) -> Option<&'static BTreeMap<String, Schema>> {
+pub fn sdn_options(object: &str) -> Option<&'static Table> {
     TABLES.get(object)
 }
 
@@ -183,8 +212,11 @@ mod tests {
         let mut patterns = 0;
         for table in TABLES.values() {
             for (name, option) in table {
-                for (key, s) in std::iter::once((name, option)).chain(option.keys.iter().flatten())
-                {
+                // What cannot be parsed would be an option without a type.
+                let json: Value = serde_json::from_str(option.text.get()).expect(name);
+                assert!(json.get("type").is_some(), "{name}");
+                let itself: (&String, &Schema) = (name, option);
+                for (key, s) in std::iter::once(itself).chain(option.keys.iter().flatten()) {
                     if let Some(p) = &s.pattern {
                         assert!(Regex::new(&from_perl(p)).is_ok(), "{name} {key}: {p}");
                         patterns += 1;

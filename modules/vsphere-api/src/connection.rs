@@ -72,6 +72,22 @@ impl Default for Connection {
 }
 
 impl Connection {
+    /// Whom to trust.
+    pub(crate) fn trust(&self) -> Result<tls::Wanted, String> {
+        let pin = |t: &String| {
+            let digest = tls::parse_digest(t, &[20, 32]).ok_or(
+                "thumbprint is neither a SHA-1 (20 bytes) nor a SHA-256 (32 bytes) in hexadecimal",
+            )?;
+            let option = "thumbprint";
+            Ok::<_, String>(tls::Pin { digest, option })
+        };
+        Ok(tls::Wanted {
+            ca_path: self.ca_path.as_ref().map(Into::into),
+            pin: self.thumbprint.as_ref().map(pin).transpose()?,
+            validate: self.validate_certs,
+        })
+    }
+
     /// `host:port`, brackets around an IPv6 address.
     pub fn host_port(&self) -> String {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');

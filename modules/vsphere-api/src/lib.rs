@@ -15,7 +15,6 @@ mod place;
 mod read;
 mod session;
 mod soap;
-mod tls;
 
 pub use connection::{Connection, Secret};
 pub use inventory::{Options, inventory};

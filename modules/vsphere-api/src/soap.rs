@@ -5,7 +5,6 @@ use crate::decode::{Decoder, Open};
 use crate::encode::envelope;
 use crate::error::{CallError, Fault};
 use crate::journal::Journal;
-use crate::tls::{self, Rejected};
 use plan::{ErrorKind, Failure};
 use reqwest::StatusCode;
 use reqwest::blocking::{Client, Response};
@@ -14,6 +13,7 @@ use serde_json::{Map, Value, json};
 use std::error::Error as _;
 use std::io::{BufReader, Read as _};
 use std::time::{Duration, Instant};
+use tls::Rejected;
 
 /// The session's cookie, on vCenter and on hosts (docs/vsphere-facts.md section 1).
 const COOKIE_NAME: &str = "vmware_soap_session";
@@ -61,7 +61,8 @@ pub(crate) struct Soap {
 impl Soap {
     pub(crate) fn new(c: &Connection) -> Result<Self, Failure> {
         let args = |m: String| Failure::new(ErrorKind::InvalidArgs, m);
-        let (config, rejected) = tls::config(c).map_err(|e| args(e.to_string()))?;
+        let (config, rejected) =
+            tls::config(&c.trust().map_err(args)?).map_err(|e| args(e.to_string()))?;
         let mut b = Client::builder()
             .use_preconfigured_tls(config)
             .connect_timeout(Duration::from_secs(c.api_timeout_s.max(1)))

@@ -1,38 +1,63 @@
-//! Whom we trust: the system's roots, a CA file, or one pinned certificate.
+//! Whom both clients trust: the system's roots, a CA file, or one pinned certificate.
 
-use crate::Connection;
+mod roots;
+
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
-use rustls::client::WebPkiServerVerifier;
+use roots::Roots;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 /// The certificate that was turned away: its SHA-256 and why. An error through hyper keeps only the text.
-pub(crate) type Rejected = Arc<Mutex<Option<(String, String)>>>;
+pub type Rejected = Arc<Mutex<Option<(String, String)>>>;
 
 /// Why there is no TLS configuration; the text is for people.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum TlsError {
+pub enum TlsError {
+    /// The file is missing, unreadable or without a certificate.
     #[error("ca_path {path} cannot be read: {why}")]
-    CaFile { path: String, why: String },
-    #[error("thumbprint is neither a SHA-1 (20 bytes) nor a SHA-256 (32 bytes) in hexadecimal")]
-    Thumbprint,
+    CaFile {
+        /// As it was given.
+        path: String,
+        /// In words.
+        why: String,
+    },
+    /// rustls refuses the configuration.
     #[error("TLS cannot be set up")]
     Setup(#[source] Error),
 }
 
-/// The bytes of `AA:BB:…` or `aabb…`, if they are a SHA-1 or a SHA-256.
-pub(crate) fn parse_thumbprint(text: &str) -> Option<Vec<u8>> {
+/// One certificate that is trusted, and no other.
+#[derive(Clone, Debug)]
+pub struct Pin {
+    /// Its SHA-1 (20 bytes) or SHA-256 (32 bytes).
+    pub digest: Vec<u8>,
+    /// The option that gave it, for the message.
+    pub option: &'static str,
+}
+
+/// Whom to trust.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Certificates of authorities, in PEM format, beside the system's.
+    pub ca_path: Option<PathBuf>,
+    /// Goes before everything else.
+    pub pin: Option<Pin>,
+    /// False trusts anybody.
+    pub validate: bool,
+}
+
+/// The bytes of a digest in hexadecimal, `AA:BB:…` or `aabb…`, if it is of one of those lengths.
+pub fn parse_digest(text: &str, lengths: &[usize]) -> Option<Vec<u8>> {
     let hex: String = text
         .chars()
         .filter(|c| !matches!(c, ':' | ' ' | '-'))
         .collect();
-    if !hex.is_ascii() || !matches!(hex.len(), 40 | 64) {
+    if !hex.is_ascii() || !lengths.iter().any(|l| hex.len() == 2 * l) {
         return None;
     }
     (0..hex.len())
@@ -41,14 +66,17 @@ pub(crate) fn parse_thumbprint(text: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// The client's TLS configuration, and where a rejected certificate is remembered.
-pub(crate) fn config(connection: &Connection) -> Result<(ClientConfig, Rejected), TlsError> {
+/// The client's TLS configuration (HTTP/1.1 only), and where a rejected certificate is remembered.
+///
+/// # Errors
+/// A file of authorities that cannot be used.
+pub fn config(wanted: &Wanted) -> Result<(ClientConfig, Rejected), TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let rejected = Rejected::default();
     let mut named: Vec<CertificateDer<'static>> = vec![];
-    if let Some(path) = &connection.ca_path {
+    if let Some(path) = &wanted.ca_path {
         let say = |why: String| TlsError::CaFile {
-            path: path.clone(),
+            path: path.display().to_string(),
             why,
         };
         for c in CertificateDer::pem_file_iter(path).map_err(|e| say(e.to_string()))? {
@@ -58,18 +86,12 @@ pub(crate) fn config(connection: &Connection) -> Result<(ClientConfig, Rejected)
             return Err(say("it holds no PEM certificate".to_owned()));
         }
     }
-    let trust = if let Some(t) = &connection.thumbprint {
-        Trust::Pinned(parse_thumbprint(t).ok_or(TlsError::Thumbprint)?)
-    } else if !connection.validate_certs {
-        Trust::Anything
+    let trust = if let Some(pin) = &wanted.pin {
+        Trust::Pinned(pin.clone())
+    } else if wanted.validate {
+        Trust::Roots(Roots::new(named, provider.clone()))
     } else {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        roots.add_parsable_certificates(named.iter().cloned());
-        let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-            .build()
-            .ok();
-        Trust::Roots { inner, named }
+        Trust::Anything
     };
     let verifier = Verifier {
         trust,
@@ -82,6 +104,7 @@ pub(crate) fn config(connection: &Connection) -> Result<(ClientConfig, Rejected)
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
+    // pveproxy and vCenter's proxy speak HTTP/1.1 for what we send.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok((config, rejected))
 }
@@ -89,14 +112,11 @@ pub(crate) fn config(connection: &Connection) -> Result<(ClientConfig, Rejected)
 #[derive(Debug)]
 enum Trust {
     /// This leaf and no other, whoever signed it and whatever name it bears.
-    Pinned(Vec<u8>),
+    Pinned(Pin),
     /// validate_certs: false.
     Anything,
     /// The system's roots and those of `ca_path`.
-    Roots {
-        inner: Option<Arc<WebPkiServerVerifier>>,
-        named: Vec<CertificateDer<'static>>,
-    },
+    Roots(Roots),
 }
 
 #[derive(Debug)]
@@ -106,18 +126,30 @@ struct Verifier {
     rejected: Rejected,
 }
 
+/// In words for people.
 fn why(error: &Error) -> String {
     match error {
-        Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-            "it is self-signed, or its issuer is not known here".to_owned()
-        }
-        Error::InvalidCertificate(
-            CertificateError::Expired | CertificateError::ExpiredContext { .. },
-        ) => "it has expired".to_owned(),
-        Error::InvalidCertificate(
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        ) => "it was not issued for this host name or address".to_owned(),
-        e if is_ca_as_leaf(e) => "it is self-signed".to_owned(),
+        Error::InvalidCertificate(c) => match c {
+            CertificateError::UnknownIssuer => {
+                "it is self-signed, or its issuer is not known here".to_owned()
+            }
+            CertificateError::BadSignature => {
+                "its issuer has the name of one that is known here, but another key (an older or a newer one of the same cluster?)".to_owned()
+            }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                "it has expired".to_owned()
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                "it is not valid yet".to_owned()
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                "it was not issued for this host name or address".to_owned()
+            }
+            _ if is_ca_as_leaf(error) => {
+                "it is self-signed, or its issuer is not known here".to_owned()
+            }
+            other => other.to_string(),
+        },
         other => other.to_string(),
     }
 }
@@ -139,6 +171,10 @@ impl Verifier {
         }
         error
     }
+
+    fn lax(&self) -> bool {
+        matches!(self.trust, Trust::Anything)
+    }
 }
 
 impl ServerCertVerifier for Verifier {
@@ -153,26 +189,25 @@ impl ServerCertVerifier for Verifier {
         match &self.trust {
             Trust::Anything => Ok(ServerCertVerified::assertion()),
             Trust::Pinned(pin) => {
-                let algorithm = if pin.len() == 20 {
+                let algorithm = if pin.digest.len() == 20 {
                     &SHA1_FOR_LEGACY_USE_ONLY
                 } else {
                     &SHA256
                 };
-                if digest(algorithm, leaf).as_ref() == pin.as_slice() {
+                if digest(algorithm, leaf).as_ref() == pin.digest.as_slice() {
                     return Ok(ServerCertVerified::assertion());
                 }
                 let e = CertificateError::ApplicationVerificationFailure.into();
-                Err(self.refuse(leaf, "it is not the one that thumbprint pins".to_owned(), e))
+                let why = format!("it is not the one that {} pins", pin.option);
+                Err(self.refuse(leaf, why, e))
             }
-            Trust::Roots { inner, named } => {
-                let verdict = match inner {
-                    Some(v) => v.verify_server_cert(leaf, intermediates, name, ocsp, now),
-                    None => Err(CertificateError::UnknownIssuer.into()),
-                };
+            Trust::Roots(roots) => {
+                let verdict =
+                    roots.try_each(|v| v.verify_server_cert(leaf, intermediates, name, ocsp, now));
                 match verdict {
                     Ok(v) => Ok(v),
                     // A self-signed certificate that ca_path names itself is trusted, as OpenSSL does; webpki has checked the dates.
-                    Err(e) if is_ca_as_leaf(&e) && named.iter().any(|c| c == leaf) => {
+                    Err(e) if is_ca_as_leaf(&e) && roots.names(leaf) => {
                         let parsed = rustls::server::ParsedCertificate::try_from(leaf)?;
                         rustls::client::verify_server_name(&parsed, name)
                             .map(|()| ServerCertVerified::assertion())
@@ -190,16 +225,12 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        if matches!(self.trust, Trust::Anything) {
+        if self.lax() {
             // Nobody is authenticated anyway; keys that are too short for ring (1024 bits of old appliances) pass.
             return Ok(HandshakeSignatureValid::assertion());
         }
-        verify_tls12_signature(
-            message,
-            cert,
-            dss,
-            &self.provider.signature_verification_algorithms,
-        )
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, cert, dss, algorithms)
     }
 
     fn verify_tls13_signature(
@@ -208,16 +239,11 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        if matches!(self.trust, Trust::Anything) {
-            // Nobody is authenticated anyway; keys that are too short for ring (1024 bits of old appliances) pass.
+        if self.lax() {
             return Ok(HandshakeSignatureValid::assertion());
         }
-        verify_tls13_signature(
-            message,
-            cert,
-            dss,
-            &self.provider.signature_verification_algorithms,
-        )
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, cert, dss, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -229,18 +255,14 @@ impl ServerCertVerifier for Verifier {
 
 #[cfg(test)]
 mod tests {
-    use super::parse_thumbprint;
+    use super::parse_digest;
 
     #[test]
-    fn thumbprints() {
-        assert_eq!(
-            parse_thumbprint(&"aB:".repeat(20)).map(|b| b.len()),
-            Some(20)
-        );
-        assert_eq!(
-            parse_thumbprint(&"0f".repeat(32)).map(|b| b.len()),
-            Some(32)
-        );
+    fn digests() {
+        let both = |t: &str| parse_digest(t, &[20, 32]).map(|b| b.len());
+        assert_eq!(both(&"aB:".repeat(20)), Some(20));
+        assert_eq!(both(&"0f".repeat(32)), Some(32));
+        assert_eq!(parse_digest(&"0f".repeat(20), &[32]), None);
         for bad in [
             "",
             "zz",
@@ -248,7 +270,7 @@ mod tests {
             &"zz".repeat(20),
             &"ü".repeat(20),
         ] {
-            assert_eq!(parse_thumbprint(bad), None, "{bad}");
+            assert_eq!(both(bad), None, "{bad}");
         }
     }
 }
