@@ -21,6 +21,9 @@ impl World for Touched<'_> {
     fn read(&mut self, key: &Key) -> Result<Fact, Failure> {
         self.live.read(key)
     }
+    fn expect(&mut self, keys: &[Key]) {
+        self.live.expect(keys);
+    }
     fn settle(&mut self, wait: &Wait) -> Result<(), Failure> {
         self.live.settle(wait)
     }

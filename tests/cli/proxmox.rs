@@ -4,6 +4,7 @@
 mod support;
 
 mod access;
+mod ahead;
 mod bugs;
 mod connection;
 mod documented;

@@ -40,6 +40,15 @@ impl World for Dry<'_> {
         Ok((self.overlay)(key, base, self.ledger))
     }
 
+    fn expect(&mut self, keys: &[Key]) {
+        let real: Vec<Key> = keys
+            .iter()
+            .filter(|k| self.ledger.get(k).is_none())
+            .cloned()
+            .collect();
+        self.live.expect(&real);
+    }
+
     fn settle(&mut self, wait: &Wait) -> Result<(), Failure> {
         self.assume(&wait.assume);
         Ok(())
@@ -64,4 +73,44 @@ impl World for Dry<'_> {
     fn forget(&mut self, _keys: &[Key]) {}
 
     fn pause(&mut self, _seconds: f64) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryLedger;
+
+    struct Told(Vec<Key>);
+
+    impl World for Told {
+        fn expect(&mut self, keys: &[Key]) {
+            self.0.extend_from_slice(keys);
+        }
+        fn read(&mut self, _key: &Key) -> Result<Fact, Failure> {
+            Ok(Fact::Absent)
+        }
+        fn settle(&mut self, _wait: &Wait) -> Result<(), Failure> {
+            Ok(())
+        }
+        fn send(&mut self, _step: &Step, _answers: &[Value]) -> Result<Sent, Failure> {
+            Ok(Sent::answer(Value::Null))
+        }
+        fn undo(&mut self, _request: &Request, _answers: &[Value]) -> Result<(), Failure> {
+            Ok(())
+        }
+        fn forget(&mut self, _keys: &[Key]) {}
+        fn pause(&mut self, _seconds: f64) {}
+    }
+
+    /// What the ledger answers is not fetched from the server.
+    #[test]
+    fn only_what_is_read_from_the_live_world_is_expected_of_it() {
+        let [planned, real] = ["planned", "real"].map(|k| Key::from_parts(&[k]));
+        let mut ledger = MemoryLedger::default();
+        ledger.put(&planned, &Fact::Known(json!(1)));
+        let mut live = Told(vec![]);
+        let mut dry = Dry::new(&mut live, &mut ledger, |_, f, _| f);
+        dry.expect(&[planned, real.clone()]);
+        assert_eq!(live.0, [real]);
+    }
 }

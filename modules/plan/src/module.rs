@@ -123,6 +123,9 @@ pub trait World {
     /// Only what makes the whole run impossible: unreachable, auth, a server error. A missing privilege is `Fact::Unreadable`.
     fn read(&mut self, key: &Key) -> Result<Fact, Failure>;
 
+    /// These keys are read next: a world may fetch ahead what it needs for them. Nothing is decided by it, and nothing fails.
+    fn expect(&mut self, _keys: &[Key]) {}
+
     /// Waits.
     ///
     /// # Errors

@@ -9,6 +9,8 @@ use serde_json::{Map, Value, json};
 const ROUNDS: usize = 4;
 /// How many waits one run may have before it gives up; each ends, or fails by its own timeout.
 const WAITS: usize = 20;
+/// How many keys a world is told of at once: what it fetched ahead lies in memory until it is read.
+const AHEAD: usize = 64;
 
 /// What the user asked for beside the module's own arguments.
 #[derive(Clone, Debug, Default)]
@@ -138,10 +140,12 @@ fn gather(world: &mut dyn World, module: &dyn Module, facts: &mut Facts) -> Resu
         if new.is_empty() {
             return Ok(());
         }
-        for k in new {
-            if !facts.has(&k) {
-                let f = world.read(&k)?;
-                facts.put(k, f);
+        for portion in new.chunks(AHEAD) {
+            world.expect(portion);
+            for k in portion {
+                if !facts.has(k) {
+                    facts.put(k.clone(), world.read(k)?);
+                }
             }
         }
     }

@@ -1,8 +1,10 @@
 //! The Live world for Proxmox VE: signs in, reads facts, sends steps, waits for tasks.
 //!
-//! Facts are those of [`pve::keys`]; files mirror the API's URL space. Nothing is read twice, one connection serves a whole run,
+//! Facts are those of [`pve::keys`]; files mirror the API's URL space. Nothing is read twice, one connection serves a run (more where
+//! much is read at once),
 //! reads are retried, writes are never sent twice blindly.
 
+mod ahead;
 mod connection;
 mod error;
 mod journal;

@@ -1,7 +1,8 @@
 //! The world that is real.
 
+use crate::ahead::Answer;
 use crate::connection::Connection;
-use crate::error::{ApiError, Refused};
+use crate::error::ApiError;
 use crate::session::Session;
 use crate::wire;
 use once_cell::unsync::OnceCell;
@@ -23,7 +24,9 @@ pub struct Live {
     session: OnceCell<Session>,
     facts: BTreeMap<Key, Remembered>,
     /// Answers by path; a refusal is an answer too.
-    gets: BTreeMap<String, Result<Value, Refused>>,
+    gets: BTreeMap<String, Answer>,
+    /// Answers that no read has asked for yet.
+    pub(crate) ahead: BTreeMap<String, Answer>,
     /// The requests behind the fact that is being read.
     using: BTreeSet<String>,
     /// Where guests were last seen; tried first, never believed.
@@ -38,6 +41,7 @@ impl Live {
             session: OnceCell::new(),
             facts: BTreeMap::new(),
             gets: BTreeMap::new(),
+            ahead: BTreeMap::new(),
             using: BTreeSet::new(),
             places: BTreeMap::new(),
         }
@@ -46,6 +50,21 @@ impl Live {
     pub(crate) fn session(&self) -> Result<&Session, ApiError> {
         self.session
             .get_or_try_init(|| Session::open(&self.connection))
+    }
+
+    /// The session, if there is one already.
+    pub(crate) fn signed_in(&self) -> Option<&Session> {
+        self.session.get()
+    }
+
+    /// What was answered to that path and is remembered.
+    pub(crate) fn answered(&self, path: &str) -> Option<&Answer> {
+        self.gets.get(path)
+    }
+
+    /// Whether that fact needs no request.
+    pub(crate) fn remembers(&self, key: &PveKey) -> bool {
+        self.facts.contains_key(&key.key())
     }
 
     /// For messages.
@@ -61,7 +80,10 @@ impl Live {
         if let Some(r) = self.gets.get(path) {
             return r.clone().map_err(ApiError::Refused);
         }
-        let result = self.session()?.get(path);
+        let result = match self.ahead.remove(path) {
+            Some(answer) => answer.map_err(ApiError::Refused),
+            None => self.session()?.get(path),
+        };
         match &result {
             Ok(v) => {
                 self.gets.insert(path.to_owned(), Ok(v.clone()));
@@ -77,11 +99,13 @@ impl Live {
     /// Drops one remembered answer, to ask again within the same read.
     pub(crate) fn drop_get(&mut self, path: &str) {
         self.gets.remove(path);
+        self.ahead.remove(path);
     }
 
     /// Drops all remembered answers: something was written. Facts stay until they are forgotten.
     pub(crate) fn drop_gets(&mut self) {
         self.gets.clear();
+        self.ahead.clear();
     }
 
     /// Reads a key anew.
@@ -133,6 +157,11 @@ impl World for Live {
         fact.map_err(|e| e.failure(&format!("read {}", crate::read::describe(&k)), &self.who()))
     }
 
+    fn expect(&mut self, keys: &[Key]) {
+        let keys: Vec<PveKey> = keys.iter().filter_map(PveKey::parse).collect();
+        self.fetch_ahead(&keys);
+    }
+
     fn settle(&mut self, wait: &Wait) -> Result<(), Failure> {
         self.settle_wait(wait)
     }
@@ -146,6 +175,8 @@ impl World for Live {
     }
 
     fn forget(&mut self, keys: &[Key]) {
+        // It belongs to no fact yet, so nobody knows whether it belongs to one of these.
+        self.ahead.clear();
         for k in keys {
             if let Some(r) = self.facts.remove(k) {
                 for g in r.gets {

@@ -1,5 +1,6 @@
 //! One signed-in connection: requests, tickets, retries.
 
+use crate::ahead::LANES;
 use crate::connection::{Connection, Identity};
 use crate::error::{ApiError, Refused};
 use crate::journal::{self, Journal, Line};
@@ -8,8 +9,8 @@ use hyper::ext::ReasonPhrase;
 use plan::MASKED;
 use reqwest::blocking::{Client, Response};
 use serde_json::{Map, Value, json};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tls::Rejected;
 
@@ -61,16 +62,17 @@ enum Auth {
     },
 }
 
-/// A connection that is signed in.
+/// A connection that is signed in. Several threads may read by it at once ([`Session::glance`]); only the run's own thread signs in,
+/// renews, retries and writes.
 pub(crate) struct Session {
     connection: Connection,
     base: String,
     identity: Identity,
     client: Client,
     rejected: Rejected,
-    auth: RefCell<Option<Auth>>,
+    auth: Mutex<Option<Arc<Auth>>>,
     journal: Option<Journal>,
-    secrets: RefCell<Vec<String>>,
+    secrets: Mutex<Vec<String>>,
 }
 
 impl Session {
@@ -85,7 +87,7 @@ impl Session {
             .http1_only()
             .connect_timeout(timeout)
             .redirect(reqwest::redirect::Policy::none())
-            .pool_max_idle_per_host(1)
+            .pool_max_idle_per_host(LANES)
             // The server closes idle connections after 5 s (source: pve-http-server, AnyEvent.pm, `timeout => 5`); to be ahead of it
             // spares a write that meets a closing connection, of which nobody could say whether it was received.
             .pool_idle_timeout(Duration::from_secs(4))
@@ -107,9 +109,9 @@ impl Session {
             identity,
             client,
             rejected,
-            auth: RefCell::new(None),
+            auth: Mutex::new(None),
             journal,
-            secrets: RefCell::new(vec![]),
+            secrets: Mutex::new(vec![]),
         };
         for s in [
             &connection.password,
@@ -124,8 +126,8 @@ impl Session {
         match &session.identity {
             Identity::Token { user, token } => {
                 let secret = connection.token_secret.as_ref().map_or("", |s| s.reveal());
-                *session.auth.borrow_mut() =
-                    Some(Auth::Token(format!("PVEAPIToken={user}!{token}={secret}")));
+                let header = format!("PVEAPIToken={user}!{token}={secret}");
+                session.signed_in(Auth::Token(header));
             }
             Identity::User(_) => session.sign_in()?,
         }
@@ -142,7 +144,7 @@ impl Session {
 
     /// Texts of 8 characters and more are searched for in errors and in the journal from now on.
     pub(crate) fn keep_secret(&self, text: &str) {
-        let mut s = self.secrets.borrow_mut();
+        let mut s = lock(&self.secrets);
         if text.len() >= SEARCHED && !s.iter().any(|k| k == text) {
             s.push(text.to_owned());
         }
@@ -151,7 +153,7 @@ impl Session {
     /// The text without any known secret, also as it is written within JSON or a URL.
     pub(crate) fn scrub(&self, text: &str) -> String {
         let mut t = text.to_owned();
-        for s in self.secrets.borrow().iter() {
+        for s in lock(&self.secrets).iter() {
             let quoted = json!(s).to_string();
             // Without the two quotes around it; a secret may itself begin or end with one.
             let escaped = &quoted[1..quoted.len() - 1];
@@ -180,6 +182,24 @@ impl Session {
         }
     }
 
+    /// A read by what we are signed in with now, sent once and not mended in any way: what fails is read again by [`Session::get`].
+    /// For several threads at once.
+    pub(crate) fn glance(&self, path: &str) -> Result<Value, ApiError> {
+        match self.auth() {
+            Some(auth) => self.once("GET", path, &[], Some(&auth)),
+            None => Err(ApiError::Internal("not signed in".to_owned())),
+        }
+    }
+
+    /// No lock is held while something is sent.
+    fn auth(&self) -> Option<Arc<Auth>> {
+        lock(&self.auth).clone()
+    }
+
+    fn signed_in(&self, auth: Auth) {
+        *lock(&self.auth) = Some(Arc::new(auth));
+    }
+
     /// One request, sent once; sent again only after a 401 that a new ticket mends, since then nothing was done.
     pub(crate) fn call(
         &self,
@@ -187,16 +207,16 @@ impl Session {
         path: &str,
         params: &[Param],
     ) -> Result<Value, ApiError> {
-        let old = matches!(&*self.auth.borrow(), Some(Auth::Ticket { since, .. }) if since.elapsed() >= self.connection.renew_after);
+        let old = matches!(self.auth().as_deref(), Some(Auth::Ticket { since, .. }) if since.elapsed() >= self.connection.renew_after);
         if old {
             self.renew()?;
         }
-        match self.once(method, path, params) {
+        match self.once(method, path, params, self.auth().as_deref()) {
             Err(ApiError::Refused(r))
                 if r.status == 401 && matches!(self.identity, Identity::User(_)) =>
             {
                 self.renew()?;
-                self.once(method, path, params)
+                self.once(method, path, params, self.auth().as_deref())
             }
             other => other,
         }
@@ -204,14 +224,15 @@ impl Session {
 
     /// A new ticket for the old one; with the password if that is refused (the ticket may have expired).
     fn renew(&self) -> Result<(), ApiError> {
-        let old = match self.auth.borrow_mut().take() {
-            Some(Auth::Ticket { ticket, .. }) => Some(ticket),
-            other => other.and(None),
-        };
+        let old = lock(&self.auth).take();
         // A one-time password cannot be replayed, a ticket stands for both factors.
-        match old.map(|ticket| self.ticket(&ticket, None, None)) {
+        let renewed = match old.as_deref() {
+            Some(Auth::Ticket { ticket, .. }) => Some(self.ticket(ticket, None, None)),
+            _ => None,
+        };
+        match renewed {
             Some(Ok(auth)) => {
-                *self.auth.borrow_mut() = Some(auth);
+                self.signed_in(auth);
                 Ok(())
             }
             Some(Err(e)) if e.refused().is_none() => Err(self.sign_in_failed(e)),
@@ -242,7 +263,7 @@ impl Session {
                 Ok(auth) => break auth,
             }
         };
-        *self.auth.borrow_mut() = Some(auth);
+        self.signed_in(auth);
         Ok(())
     }
 
@@ -263,7 +284,7 @@ impl Session {
         if let Some(c) = challenge {
             params.push(Param::secret("tfa-challenge", c));
         }
-        let answer = self.once("POST", "/access/ticket", &params)?;
+        let answer = self.once("POST", "/access/ticket", &params, None)?;
         let text = |k: &str| answer.get(k).and_then(Value::as_str).map(str::to_owned);
         let foreign = || ApiError::Foreign {
             base: self.base.clone(),
@@ -294,7 +315,13 @@ impl Session {
         })
     }
 
-    fn once(&self, method: &str, path: &str, params: &[Param]) -> Result<Value, ApiError> {
+    fn once(
+        &self,
+        method: &str,
+        path: &str,
+        params: &[Param],
+        auth: Option<&Auth>,
+    ) -> Result<Value, ApiError> {
         for p in params.iter().filter(|p| p.secret) {
             self.keep_secret(&p.text);
         }
@@ -319,7 +346,7 @@ impl Session {
                 .header("Content-Type", "application/x-www-form-urlencoded")
                 .body(form);
         }
-        match &*self.auth.borrow() {
+        match auth {
             Some(Auth::Token(header)) => request = request.header("Authorization", header),
             Some(Auth::Ticket { ticket, csrf, .. }) => {
                 request =
@@ -451,4 +478,9 @@ impl Session {
             ApiError::Refused(refused)
         })
     }
+}
+
+/// What is behind these locks is whole after each statement, so that a thread that panicked left it whole.
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -333,3 +333,51 @@ fn sdn_lists_have_the_plain_digest_and_pending_is_told_by_kind() {
         Fact::Unreadable(_)
     ));
 }
+
+/// What was fetched ahead is used once, for the read it was fetched for; a read after `forget` asks the server.
+#[test]
+fn what_is_fetched_ahead_is_asked_once_and_never_outlives_forget() {
+    let guests: Vec<Value> = (100..112)
+        .map(|v| json!({"vmid": v, "node": "pve1", "config": {"name": format!("g{v}")}}))
+        .collect();
+    let mut w = world();
+    w["pve"]["guests"] = json!(guests);
+    let lab = Lab::start(w);
+    let mut live = lab.live();
+    let keys: Vec<_> = (100..112)
+        .flat_map(|v| [PveKey::Guest(v).key(), PveKey::GuestStatus(v).key()])
+        .collect();
+    // Nobody signed in yet, and nobody knows where they are.
+    live.expect(&keys);
+    assert_eq!(lab.requests().len(), 0);
+    known(&mut live, PveKey::Guests);
+    // Few are not worth it.
+    live.expect(&keys[..6]);
+    assert_eq!(lab.requests().len(), 1);
+    live.expect(&keys);
+    assert_eq!(lab.requests().len(), 1 + keys.len());
+    for v in 100..112 {
+        assert_eq!(known(&mut live, PveKey::Guest(v))["node"], "pve1");
+        assert_eq!(
+            known(&mut live, PveKey::GuestStatus(v))["status"],
+            "stopped"
+        );
+    }
+    assert_eq!(lab.requests().len(), 1 + keys.len());
+    // Known already: nothing to fetch.
+    live.expect(&keys);
+    assert_eq!(lab.requests().len(), 1 + keys.len());
+
+    let mut later = lab.live();
+    known(&mut later, PveKey::Guests);
+    later.expect(&keys);
+    let before = lab.requests().len();
+    later.forget(&[PveKey::GuestStatus(100).key()]);
+    known(&mut later, PveKey::GuestStatus(100));
+    let now = lab.requests();
+    assert!(
+        now[before..].contains(&"GET /nodes/pve1/qemu/100/status/current".to_owned()),
+        "{:?}",
+        &now[before..]
+    );
+}

@@ -26,7 +26,7 @@ impl Live {
 
     /// A node that does not answer is no reason to fail: the others do (docs/bugs.md P52).
     pub(crate) fn node_guests(&mut self, node: &str) -> Result<Fact, ApiError> {
-        match self.get(&format!("/nodes/{}/qemu", seg(node))) {
+        match self.get(&node_guests_path(node)) {
             Ok(answer) => Ok(Fact::Known(sorted(
                 entries(&answer).cloned().collect(),
                 "vmid",
@@ -167,6 +167,11 @@ impl Live {
             .collect();
         Ok(Fact::Known(sorted(list, "node")))
     }
+}
+
+/// What [`Live::node_guests`] reads.
+pub(crate) fn node_guests_path(node: &str) -> String {
+    format!("/nodes/{}/qemu", seg(node))
 }
 
 /// The names of a list's entries, sorted.

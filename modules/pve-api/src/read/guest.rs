@@ -1,24 +1,60 @@
 //! `/nodes/{node}/qemu/{vmid}`.
 
 use super::{entries, pick, sorted, text};
+use crate::ahead::Answer;
 use crate::error::ApiError;
 use crate::live::{Live, seg};
 use crate::wire;
 use plan::Fact;
 use pve::keys::PveKey;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// One call for the whole cluster, shared by everything that asks where a guest is.
 pub(crate) const LISTING: &str = "/cluster/resources?type=vm";
 
 /// Where a guest is.
-struct Place {
-    node: String,
-    lxc: bool,
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) node: String,
+    pub(crate) lxc: bool,
 }
 
 fn guest_path(node: &str, vmid: u32) -> String {
     format!("/nodes/{}/qemu/{vmid}", seg(node))
+}
+
+/// What [`Live::guest`] reads.
+pub(crate) fn pending_path(node: &str, vmid: u32) -> String {
+    format!("{}/pending", guest_path(node, vmid))
+}
+
+/// What [`Live::guest_status`] reads.
+pub(crate) fn status_path(place: &Place, vmid: u32) -> String {
+    let kind = if place.lxc { "lxc" } else { "qemu" };
+    format!("/nodes/{}/{kind}/{vmid}/status/current", seg(&place.node))
+}
+
+/// What [`Live::agent_interfaces`] reads.
+pub(crate) fn interfaces_path(node: &str, vmid: u32) -> String {
+    format!("{}/agent/network-get-interfaces", guest_path(node, vmid))
+}
+
+/// Where the guests of the cluster's list are.
+pub(crate) fn places(listing: Option<&Answer>) -> BTreeMap<u32, Place> {
+    let Some(Ok(answer)) = listing else {
+        return BTreeMap::new();
+    };
+    entries(answer)
+        .filter_map(|e| Some((u32::try_from(wire::int(e.get("vmid"))?).ok()?, place_of(e))))
+        .collect()
+}
+
+fn place_of(entry: &Map<String, Value>) -> Place {
+    Place {
+        node: text(entry, "node").unwrap_or_default().to_owned(),
+        lxc: text(entry, "type") == Some("lxc"),
+    }
 }
 
 impl Live {
@@ -47,7 +83,7 @@ impl Live {
             match self.guest_on(&p.node, vmid) {
                 // It moved, or went, between the two calls: look once more.
                 Err(ApiError::Refused(r)) if r.is_missing_guest() => {
-                    let stale = format!("{}/pending", guest_path(&p.node, vmid));
+                    let stale = pending_path(&p.node, vmid);
                     self.drop_get(LISTING);
                     self.drop_get(&stale);
                     listed = self.listed(vmid)?;
@@ -98,7 +134,7 @@ impl Live {
     }
 
     fn guest_on(&mut self, node: &str, vmid: u32) -> Result<Fact, ApiError> {
-        let answer = self.get(&format!("{}/pending", guest_path(node, vmid)))?;
+        let answer = self.get(&pending_path(node, vmid))?;
         self.places.insert(vmid, node.to_owned());
         Ok(Fact::Known(guest_fact(vmid, node, &answer)))
     }
@@ -107,10 +143,7 @@ impl Live {
         let answer = self.get(LISTING)?;
         Ok(entries(&answer)
             .find(|e| wire::int(e.get("vmid")) == Some(u64::from(vmid)))
-            .map(|e| Place {
-                node: text(e, "node").unwrap_or_default().to_owned(),
-                lxc: text(e, "type") == Some("lxc"),
-            }))
+            .map(place_of))
     }
 
     /// Where the guest is: `Err(fact)` is what to answer instead.
@@ -138,9 +171,7 @@ impl Live {
             Err(fact) => return Ok(fact),
         };
         for again in [false, true] {
-            let kind = if place.lxc { "lxc" } else { "qemu" };
-            let path = format!("/nodes/{}/{kind}/{vmid}/status/current", seg(&place.node));
-            match self.get(&path) {
+            match self.get(&status_path(&place, vmid)) {
                 Ok(answer) => return Ok(Fact::Known(status_fact(&answer))),
                 Err(ApiError::Refused(r)) if r.is_missing_guest() && !again => {
                     self.places.remove(&vmid);
@@ -187,11 +218,7 @@ impl Live {
             Ok(p) => p,
             Err(fact) => return Ok(fact),
         };
-        let path = format!(
-            "{}/agent/network-get-interfaces",
-            guest_path(&place.node, vmid)
-        );
-        match self.get(&path) {
+        match self.get(&interfaces_path(&place.node, vmid)) {
             Ok(mut answer) => Ok(Fact::Known(
                 answer.get_mut("result").map_or(Value::Null, Value::take),
             )),

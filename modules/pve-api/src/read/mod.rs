@@ -1,11 +1,11 @@
 //! Facts out of answers. Files mirror the API's URL space.
 
 mod access;
-mod cluster;
-mod guest;
+pub(crate) mod cluster;
+pub(crate) mod guest;
 mod node;
 mod sdn;
-mod storage;
+pub(crate) mod storage;
 
 use crate::error::ApiError;
 use crate::live::Live;

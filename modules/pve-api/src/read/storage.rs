@@ -7,9 +7,14 @@ use crate::wire;
 use plan::Fact;
 use serde_json::{Map, json};
 
+/// What [`Live::storages`] reads.
+pub(crate) fn storages_path(node: &str) -> String {
+    format!("/nodes/{}/storage", seg(node))
+}
+
 impl Live {
     pub(crate) fn storages(&mut self, node: &str) -> Result<Fact, ApiError> {
-        let answer = self.get(&format!("/nodes/{}/storage", seg(node)))?;
+        let answer = self.get(&storages_path(node))?;
         let list = entries(&answer)
             .map(|e| {
                 let mut o = pick(e, &["storage", "type", "avail", "total", "used"]);
