@@ -27,6 +27,8 @@ pub struct Case {
     pub rounds: (usize, usize),
     /// The command of a side in a round.
     pub make: Make,
+    /// A part of ours that is measured against the same run of theirs, and its name.
+    pub part: Option<(String, Make)>,
 }
 
 /// The guest that a side changes: each has its own, so that both meet the same state in each round.
@@ -93,6 +95,7 @@ fn module(
         name: name.into(),
         world,
         rounds: (5, 2),
+        part: None,
         make: Box::new(move |bench, side, round| {
             let args = merged(sign_in(bench, module), &args(side, round));
             match side {
@@ -343,6 +346,7 @@ pub fn all() -> Vec<Case> {
             name: "playbook: 40 unchanged nic tasks".into(),
             world: SMALL,
             rounds: (2, 1),
+            part: None,
             make: Box::new(|b, s, _| forty(s, b)),
         },
     ];
@@ -361,26 +365,20 @@ pub fn all() -> Vec<Case> {
             name: format!("playbook: build 50 guests, forks {forks}"),
             world: SMALL,
             rounds: (1, 1),
+            part: None,
             make: Box::new(move |b, s, r| build(s, b, r, 50, forks)),
         });
     }
     for machines in [10, 400, 2000] {
         for devices in [false, true] {
             let what = if devices { "devices" } else { "defaults" };
+            let alone = format!("inventory of {machines}, {what}, the query alone");
             cases.push(Case {
                 name: format!("inventory of {machines}, {what}"),
                 world: (2, machines),
                 rounds: (if machines > 1000 { 1 } else { 3 }, 1),
                 make: Box::new(move |b, s, _| inventory(s, b, devices)),
-            });
-            cases.push(Case {
-                name: format!("inventory of {machines}, {what}, the query alone"),
-                world: (2, machines),
-                rounds: (if machines > 1000 { 1 } else { 3 }, 1),
-                make: Box::new(move |b, s, _| match s {
-                    Side::Ours => inventory_alone(b, devices),
-                    Side::Theirs => inventory(s, b, devices),
-                }),
+                part: Some((alone, Box::new(move |b, _, _| inventory_alone(b, devices)))),
             });
         }
     }

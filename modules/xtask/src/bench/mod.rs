@@ -130,9 +130,10 @@ pub fn run(root: &Path, only: Option<&str>, quick: bool) -> Result<(), String> {
             binary: binary.clone(),
             collections: stage.collections.clone(),
         };
-        let m = measured(&bench, &mut runner, case, quick)?;
-        println!("{}", report::line(&m));
-        done.push(m);
+        for m in measured(&bench, &mut runner, case, quick)? {
+            println!("{}", report::line(&m));
+            done.push(m);
+        }
     }
     // The parts around the table can be asked for by their own names.
     let wants = |part: &str| only.is_none_or(|o| part.contains(o));
@@ -159,16 +160,18 @@ pub fn run(root: &Path, only: Option<&str>, quick: bool) -> Result<(), String> {
     report::write(root, &venv, &done, &floor, &grown)
 }
 
-/// Ours and theirs by turns, so that a slow minute of the machine meets both.
+/// Ours and theirs by turns, so that a slow minute of the machine meets both; and a part of ours that stands against the same of theirs.
 fn measured(
     bench: &Bench<'_>,
     runner: &mut Runner,
     case: &Case,
     quick: bool,
-) -> Result<Measured, String> {
+) -> Result<Vec<Measured>, String> {
     let rounds = if quick { (1, 1) } else { case.rounds };
-    let mut took = [[vec![], vec![]], [vec![], vec![]]];
-    let mut said = [String::new(), String::new()];
+    let mut makes = vec![(Side::Ours, &case.make), (Side::Theirs, &case.make)];
+    makes.extend(case.part.iter().map(|(_, make)| (Side::Ours, make)));
+    let mut took = [vec![vec![]; makes.len()], vec![vec![]; makes.len()]];
+    let mut said = vec![String::new(); makes.len()];
     // Once beforehand, not counted: caches of files, byte code of Python.
     let mut round = 0;
     for (slow, n) in [(0, rounds.0), (1, rounds.1)] {
@@ -178,8 +181,8 @@ fn measured(
         }
         let warm = usize::from(slow == 0 && !quick && case.rounds.0 > 1);
         for i in 0..n + warm {
-            for (k, side) in [Side::Ours, Side::Theirs].into_iter().enumerate() {
-                let job = (case.make)(bench, side, round)?;
+            for (k, (side, make)) in makes.iter().enumerate() {
+                let job = make(bench, *side, round)?;
                 let before = bench.lab.requests()?;
                 let (mut t, text) = runner
                     .run(&job, 0)
@@ -197,16 +200,18 @@ fn measured(
         }
     }
     bench.lab.clear_faults()?;
-    let [fast, slow] = took;
-    let [ours, theirs] = said;
-    Ok(Measured {
-        name: case.name.clone(),
-        ours: Took::median(&fast[0]),
-        theirs: Took::median(&fast[1]),
-        slow_ours: Took::median(&slow[0]),
-        slow_theirs: Took::median(&slow[1]),
-        said: (ours, theirs),
-    })
+    let median = |slow: usize, k: usize| Took::median(&took[slow][k]);
+    let names = std::iter::once((case.name.clone(), 0));
+    let parts = case.part.iter().map(|(name, _)| (name.clone(), 2));
+    let lines = names.chain(parts).map(|(name, ours)| Measured {
+        name,
+        ours: median(0, ours),
+        theirs: median(0, 1),
+        slow_ours: median(1, ours),
+        slow_theirs: median(1, 1),
+        said: (said[ours].clone(), said[1].clone()),
+    });
+    Ok(lines.collect())
 }
 
 /// What nothing can be faster than: a name and its figures.
