@@ -2,6 +2,7 @@
 
 use plan::{Fact, Failure, Key, Ledger, MemoryLedger, Request, Sent, Step, Wait, World};
 use serde_json::Value;
+use std::rc::Rc;
 
 /// A live world that deletes what the ledger says of the objects it changes: a task with `check_mode: false` in a check run makes
 /// the plans for these objects obsolete.
@@ -20,6 +21,9 @@ impl<'a> Touched<'a> {
 impl World for Touched<'_> {
     fn read(&mut self, key: &Key) -> Result<Fact, Failure> {
         self.live.read(key)
+    }
+    fn share(&mut self, key: &Key) -> Result<Rc<Fact>, Failure> {
+        self.live.share(key)
     }
     fn expect(&mut self, keys: &[Key]) {
         self.live.expect(keys);

@@ -2,6 +2,7 @@
 
 use crate::{Effect, Fact, Failure, Key, Ledger, Request, SERVER, Sent, Step, Wait, World};
 use serde_json::{Value, json};
+use std::rc::Rc;
 
 /// Merges planned entries into a list that was read (a planned vnet is a bridge on every node). The domain crates supply it.
 pub type Overlay = fn(&Key, Fact, &dyn Ledger) -> Fact;
@@ -33,11 +34,17 @@ impl<'a> Dry<'a> {
 
 impl World for Dry<'_> {
     fn read(&mut self, key: &Key) -> Result<Fact, Failure> {
+        self.share(key).map(Rc::unwrap_or_clone)
+    }
+
+    fn share(&mut self, key: &Key) -> Result<Rc<Fact>, Failure> {
         if let Some(f) = self.ledger.get(key) {
-            return Ok(f);
+            return Ok(Rc::new(f));
         }
-        let base = self.live.read(key)?;
-        Ok((self.overlay)(key, base, self.ledger))
+        let base = self.live.share(key)?;
+        let laid = (self.overlay)(key, Fact::clone(&base), self.ledger);
+        // Mostly nothing is planned of it: then the world's own is held, not a second one.
+        Ok(if laid == *base { base } else { Rc::new(laid) })
     }
 
     fn expect(&mut self, keys: &[Key]) {

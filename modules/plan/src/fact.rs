@@ -5,6 +5,7 @@ use serde_json::Value;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::rc::Rc;
 
 /// The name of one object or list of the world, such as `pve/guest/100`.
 ///
@@ -68,9 +69,9 @@ impl Fact {
     }
 }
 
-/// The facts gathered for one run.
+/// The facts gathered for one run. A copy shares them: a run keeps several, and they may be those of hundreds of guests.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Facts(BTreeMap<Key, Fact>);
+pub struct Facts(BTreeMap<Key, Rc<Fact>>);
 
 impl Facts {
     /// No facts yet.
@@ -80,7 +81,7 @@ impl Facts {
 
     /// The fact of that key, if it was read.
     pub fn get<K: Borrow<Key>>(&self, key: K) -> Option<&Fact> {
-        self.0.get(key.borrow())
+        self.0.get(key.borrow()).map(Rc::as_ref)
     }
 
     /// The value of that key, if it was read and is known.
@@ -95,6 +96,11 @@ impl Facts {
 
     /// Stores a fact.
     pub fn put(&mut self, key: Key, fact: Fact) {
+        self.share(key, Rc::new(fact));
+    }
+
+    /// Stores a fact that somebody else holds too.
+    pub fn share(&mut self, key: Key, fact: Rc<Fact>) {
         self.0.insert(key, fact);
     }
 
@@ -105,7 +111,7 @@ impl Facts {
 
     /// All facts, by key.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Fact)> {
-        self.0.iter()
+        self.0.iter().map(|(k, f)| (k, f.as_ref()))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::{Effect, ErrorKind, Fact, Facts, Failure, Key, Plan, Step};
 use serde_json::{Map, Value};
+use std::rc::Rc;
 
 /// A refusal by our own planner: the same in both worlds.
 #[derive(Clone, Debug, PartialEq)]
@@ -122,6 +123,14 @@ pub trait World {
     /// # Errors
     /// Only what makes the whole run impossible: unreachable, auth, a server error. A missing privilege is `Fact::Unreadable`.
     fn read(&mut self, key: &Key) -> Result<Fact, Failure>;
+
+    /// The same, for the facts of a run: a world that remembers what it read shares it.
+    ///
+    /// # Errors
+    /// Those of [`World::read`].
+    fn share(&mut self, key: &Key) -> Result<Rc<Fact>, Failure> {
+        self.read(key).map(Rc::new)
+    }
 
     /// These keys are read next: a world may fetch ahead what it needs for them. Nothing is decided by it, and nothing fails.
     fn expect(&mut self, _keys: &[Key]) {}

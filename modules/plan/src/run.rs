@@ -144,7 +144,7 @@ fn gather(world: &mut dyn World, module: &dyn Module, facts: &mut Facts) -> Resu
             world.expect(portion);
             for k in portion {
                 if !facts.has(k) {
-                    facts.put(k.clone(), world.read(k)?);
+                    facts.share(k.clone(), world.share(k)?);
                 }
             }
         }

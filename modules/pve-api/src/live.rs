@@ -2,7 +2,7 @@
 
 use crate::ahead::Answer;
 use crate::connection::Connection;
-use crate::error::ApiError;
+use crate::error::{ApiError, Refused};
 use crate::session::Session;
 use crate::wire;
 use once_cell::unsync::OnceCell;
@@ -10,10 +10,11 @@ use plan::{ErrorKind, Fact, Failure, Key, Request, Sent, Step, Wait, World};
 use pve::keys::PveKey;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::time::Duration;
 
 struct Remembered {
-    fact: Fact,
+    fact: Rc<Fact>,
     /// The requests it was made of.
     gets: BTreeSet<String>,
 }
@@ -24,7 +25,7 @@ pub struct Live {
     session: OnceCell<Session>,
     facts: BTreeMap<Key, Remembered>,
     /// Answers by path; a refusal is an answer too.
-    gets: BTreeMap<String, Answer>,
+    gets: BTreeMap<String, Result<Rc<Value>, Refused>>,
     /// Answers that no read has asked for yet.
     pub(crate) ahead: BTreeMap<String, Answer>,
     /// The requests behind the fact that is being read.
@@ -58,8 +59,10 @@ impl Live {
     }
 
     /// What was answered to that path and is remembered.
-    pub(crate) fn answered(&self, path: &str) -> Option<&Answer> {
-        self.gets.get(path)
+    pub(crate) fn answered(&self, path: &str) -> Option<Result<&Value, &Refused>> {
+        self.gets
+            .get(path)
+            .map(|r| r.as_ref().map(|answer| answer.as_ref()))
     }
 
     /// Whether that fact needs no request.
@@ -75,23 +78,32 @@ impl Live {
     }
 
     /// A read, remembered under its path. The path is encoded by the caller.
-    pub(crate) fn get(&mut self, path: &str) -> Result<Value, ApiError> {
+    pub(crate) fn get(&mut self, path: &str) -> Result<Rc<Value>, ApiError> {
+        if let Some(Ok(answer)) = self.gets.get(path) {
+            self.using.insert(path.to_owned());
+            return Ok(Rc::clone(answer));
+        }
+        let answer = Rc::new(self.get_for_one(path)?);
+        self.gets.insert(path.to_owned(), Ok(Rc::clone(&answer)));
+        Ok(answer)
+    }
+
+    /// A read of which nothing but the present fact is made. The fact is remembered, so its answer need not be; a refusal is.
+    pub(crate) fn get_for_one(&mut self, path: &str) -> Result<Value, ApiError> {
         self.using.insert(path.to_owned());
-        if let Some(r) = self.gets.get(path) {
-            return r.clone().map_err(ApiError::Refused);
+        match self.gets.get(path) {
+            Some(Ok(answer)) => return Ok(Value::clone(answer)),
+            Some(Err(r)) => return Err(ApiError::Refused(r.clone())),
+            None => {}
         }
         let result = match self.ahead.remove(path) {
             Some(answer) => answer.map_err(ApiError::Refused),
             None => self.session()?.get(path),
         };
-        match &result {
-            Ok(v) => {
-                self.gets.insert(path.to_owned(), Ok(v.clone()));
-            }
-            Err(ApiError::Refused(r)) if r.status != 401 => {
-                self.gets.insert(path.to_owned(), Err(r.clone()));
-            }
-            Err(_) => {}
+        if let Err(ApiError::Refused(r)) = &result
+            && r.status != 401
+        {
+            self.gets.insert(path.to_owned(), Err(r.clone()));
         }
         result
     }
@@ -115,11 +127,11 @@ impl Live {
     }
 
     /// The fact of a key, as errors of this crate.
-    pub(crate) fn fact(&mut self, key: &PveKey) -> Result<Fact, ApiError> {
+    pub(crate) fn fact(&mut self, key: &PveKey) -> Result<Rc<Fact>, ApiError> {
         let k = key.key();
         if let Some(r) = self.facts.get(&k) {
             self.using.extend(r.gets.iter().cloned());
-            return Ok(r.fact.clone());
+            return Ok(Rc::clone(&r.fact));
         }
         let outer = std::mem::take(&mut self.using);
         let result = match self.observe(key) {
@@ -132,11 +144,11 @@ impl Live {
         };
         let gets = std::mem::replace(&mut self.using, outer);
         self.using.extend(gets.iter().cloned());
-        let fact = result?;
+        let fact = Rc::new(result?);
         self.facts.insert(
             k,
             Remembered {
-                fact: fact.clone(),
+                fact: Rc::clone(&fact),
                 gets,
             },
         );
@@ -146,6 +158,10 @@ impl Live {
 
 impl World for Live {
     fn read(&mut self, key: &Key) -> Result<Fact, Failure> {
+        self.share(key).map(Rc::unwrap_or_clone)
+    }
+
+    fn share(&mut self, key: &Key) -> Result<Rc<Fact>, Failure> {
         let Some(k) = PveKey::parse(key) else {
             return Err(Failure::new(
                 ErrorKind::Internal,

@@ -52,11 +52,12 @@ impl Live {
     /// The list is restricted to paths whose permissions one may change, or all with Sys.Audit on /access (source: pve-access-control,
     /// PVE/API2/ACL.pm, `read_acl`): an empty answer is believed only there.
     pub(crate) fn acl_path(&mut self, path: &str) -> Result<Fact, ApiError> {
-        let all = match self.fact(&PveKey::Acl)? {
+        let all = self.fact(&PveKey::Acl)?;
+        let all = match &*all {
             Fact::Known(v) => v,
-            other => return Ok(other),
+            other => return Ok(other.clone()),
         };
-        let list: Vec<Value> = entries(&all)
+        let list: Vec<Value> = entries(all)
             .filter(|e| text(e, "path") == Some(path))
             .map(|e| Value::Object(pick(e, &["type", "ugid", "roleid", "propagate"])))
             .collect();
@@ -66,7 +67,7 @@ impl Live {
                 ("/access", &["Sys.Audit"][..]),
                 (path, pve::needs::modifies(path)),
             ] {
-                if let Fact::Known(p) = self.fact(&PveKey::Perms(on.to_owned()))? {
+                if let Fact::Known(p) = &*self.fact(&PveKey::Perms(on.to_owned()))? {
                     sees |= privileges.iter().any(|x| p.get(*x).is_some());
                 }
             }
@@ -109,11 +110,12 @@ impl Live {
             }
             Err(ApiError::Refused(r)) if r.says("no such user") => Ok(Fact::Absent),
             Err(ApiError::Refused(r)) if r.status == 403 => {
-                let all = match self.fact(&PveKey::Users)? {
+                let all = self.fact(&PveKey::Users)?;
+                let all = match &*all {
                     Fact::Known(v) => v,
-                    other => return Ok(other),
+                    other => return Ok(other.clone()),
                 };
-                let own = entries(&all).find(|u| text(u, "userid") == Some(userid));
+                let own = entries(all).find(|u| text(u, "userid") == Some(userid));
                 Ok(match own {
                     Some(u) => Fact::Known(Value::Object(u.clone())),
                     None => return Err(ApiError::Refused(r)),

@@ -26,7 +26,7 @@ impl Live {
 
     /// A node that does not answer is no reason to fail: the others do (docs/bugs.md P52).
     pub(crate) fn node_guests(&mut self, node: &str) -> Result<Fact, ApiError> {
-        match self.get(&node_guests_path(node)) {
+        match self.get_for_one(&node_guests_path(node)) {
             Ok(answer) => Ok(Fact::Known(sorted(
                 entries(&answer).cloned().collect(),
                 "vmid",
@@ -94,7 +94,7 @@ impl Live {
             Err(ApiError::Refused(r)) if r.says("does not exist") => return Ok(Fact::Absent),
             Err(e) => return Err(e),
         };
-        let pool = match &answer {
+        let pool = match &*answer {
             Value::Array(l) => l.first().cloned().unwrap_or_default(),
             other => other.clone(),
         };
@@ -116,9 +116,10 @@ impl Live {
     }
 
     pub(crate) fn pool_member(&mut self, id: &str, member: &str) -> Result<Fact, ApiError> {
-        let pool = match self.fact(&PveKey::Pool(id.to_owned()))? {
+        let pool = self.fact(&PveKey::Pool(id.to_owned()))?;
+        let pool = match &*pool {
             Fact::Known(p) => p,
-            other => return Ok(other),
+            other => return Ok(other.clone()),
         };
         let has = |list: &str, m: Value| pool[list].as_array().is_some_and(|l| l.contains(&m));
         Ok(Fact::Known(json!(match member.split_once('/') {
@@ -151,10 +152,11 @@ impl Live {
 
     /// Nodes that answer now.
     pub(crate) fn online_nodes(&mut self) -> Result<Vec<String>, ApiError> {
-        let Fact::Known(nodes) = self.fact(&pve::keys::PveKey::Nodes)? else {
+        let nodes = self.fact(&PveKey::Nodes)?;
+        let Fact::Known(nodes) = &*nodes else {
             return Ok(vec![]);
         };
-        Ok(entries(&nodes)
+        Ok(entries(nodes)
             .filter(|n| text(n, "status") == Some("online"))
             .filter_map(|n| text(n, "node").map(str::to_owned))
             .collect())

@@ -1,8 +1,7 @@
 //! `/nodes/{node}/qemu/{vmid}`.
 
 use super::{entries, pick, sorted, text};
-use crate::ahead::Answer;
-use crate::error::ApiError;
+use crate::error::{ApiError, Refused};
 use crate::live::{Live, seg};
 use crate::wire;
 use plan::Fact;
@@ -41,7 +40,7 @@ pub(crate) fn interfaces_path(node: &str, vmid: u32) -> String {
 }
 
 /// Where the guests of the cluster's list are.
-pub(crate) fn places(listing: Option<&Answer>) -> BTreeMap<u32, Place> {
+pub(crate) fn places(listing: Option<Result<&Value, &Refused>>) -> BTreeMap<u32, Place> {
     let Some(Ok(answer)) = listing else {
         return BTreeMap::new();
     };
@@ -110,7 +109,7 @@ impl Live {
             return Ok(Fact::Absent);
         }
         let path = format!("/vms/{vmid}");
-        let audit = match self.fact(&PveKey::Perms(path.clone()))? {
+        let audit = match &*self.fact(&PveKey::Perms(path.clone()))? {
             Fact::Known(p) => p.get("VM.Audit").is_some(),
             _ => false,
         };
@@ -134,7 +133,7 @@ impl Live {
     }
 
     fn guest_on(&mut self, node: &str, vmid: u32) -> Result<Fact, ApiError> {
-        let answer = self.get(&pending_path(node, vmid))?;
+        let answer = self.get_for_one(&pending_path(node, vmid))?;
         self.places.insert(vmid, node.to_owned());
         Ok(Fact::Known(guest_fact(vmid, node, &answer)))
     }
@@ -148,12 +147,12 @@ impl Live {
 
     /// Where the guest is: `Err(fact)` is what to answer instead.
     fn place(&mut self, vmid: u32) -> Result<Result<Place, Fact>, ApiError> {
-        Ok(match self.fact(&PveKey::Guest(vmid))? {
+        Ok(match &*self.fact(&PveKey::Guest(vmid))? {
             Fact::Known(v) => Ok(Place {
                 node: v["node"].as_str().unwrap_or_default().to_owned(),
                 lxc: v["type"] == "lxc",
             }),
-            other => Err(other),
+            other => Err(other.clone()),
         })
     }
 
@@ -171,7 +170,7 @@ impl Live {
             Err(fact) => return Ok(fact),
         };
         for again in [false, true] {
-            match self.get(&status_path(&place, vmid)) {
+            match self.get_for_one(&status_path(&place, vmid)) {
                 Ok(answer) => return Ok(Fact::Known(status_fact(&answer))),
                 Err(ApiError::Refused(r)) if r.is_missing_guest() && !again => {
                     self.places.remove(&vmid);
@@ -218,7 +217,7 @@ impl Live {
             Ok(p) => p,
             Err(fact) => return Ok(fact),
         };
-        match self.get(&interfaces_path(&place.node, vmid)) {
+        match self.get_for_one(&interfaces_path(&place.node, vmid)) {
             Ok(mut answer) => Ok(Fact::Known(
                 answer.get_mut("result").map_or(Value::Null, Value::take),
             )),
@@ -255,7 +254,7 @@ impl Live {
             seg(&place.node),
             seg(name)
         );
-        match self.get(&path) {
+        match self.get_for_one(&path) {
             // Source: qemu-server, API2/Qemu.pm, get_snapshot_config.
             Err(ApiError::Refused(r)) if r.status == 500 && r.says("does not exist") => {
                 Ok(Fact::Absent)

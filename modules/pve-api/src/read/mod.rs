@@ -28,7 +28,7 @@ impl Live {
             PveKey::NodeGuests(node) => self.node_guests(node),
             PveKey::NextId => self.next_id(),
             PveKey::IdFree(v) => self.id_free(*v).map(|b| Fact::Known(b.into())),
-            PveKey::ClusterOptions => self.get("/cluster/options").map(Fact::Known),
+            PveKey::ClusterOptions => self.get_for_one("/cluster/options").map(Fact::Known),
             PveKey::HaResources => self.ha_resources(),
             PveKey::HaResource(sid) => self.ha_resource(sid),
             PveKey::Pools => self.pools(),

@@ -23,18 +23,19 @@ impl Live {
     /// A guest's tasks on every node, since it may have been started elsewhere and have come back. A list shows other people's tasks only
     /// with Sys.Audit (source: docs/pve-privileges.md, "Silent filtering"); the archive drops its oldest entries.
     pub(crate) fn guest_history(&mut self, vmid: u32) -> Result<Fact, ApiError> {
-        let Fact::Known(nodes) = self.fact(&PveKey::Nodes)? else {
+        let nodes = self.fact(&PveKey::Nodes)?;
+        let Fact::Known(nodes) = &*nodes else {
             return Ok(Fact::Unreadable("the list of nodes cannot be read".into()));
         };
         let (mut all, mut unseen) = (Vec::new(), Vec::new());
-        for n in entries(&nodes) {
+        for n in entries(nodes) {
             let node = text(n, "node").unwrap_or_default().to_owned();
             if text(n, "status") != Some("online") {
                 unseen.push(format!("node {node} does not answer"));
                 continue;
             }
             let path = format!("/nodes/{node}");
-            let audit = match self.fact(&PveKey::Perms(path.clone()))? {
+            let audit = match &*self.fact(&PveKey::Perms(path.clone()))? {
                 Fact::Known(p) => p.get("Sys.Audit").is_some(),
                 _ => false,
             };

@@ -38,9 +38,10 @@ impl Live {
         field: &str,
         id: &str,
     ) -> Result<Fact, ApiError> {
-        let list = match self.fact(list)? {
+        let list = self.fact(list)?;
+        let list = match &*list {
             Fact::Known(v) => v,
-            other => return Ok(other),
+            other => return Ok(other.clone()),
         };
         let found = entries(&list["entries"]).find(|e| text(e, field) == Some(id));
         let Some(e) = found.filter(|e| text(e, "state") != Some("deleted")) else {
@@ -67,7 +68,7 @@ impl Live {
         } else {
             "/sdn/zones".to_owned()
         };
-        let sees = match self.fact(&PveKey::Perms(path.clone()))? {
+        let sees = match &*self.fact(&PveKey::Perms(path.clone()))? {
             Fact::Known(p) => ["SDN.Audit", "SDN.Allocate"]
                 .iter()
                 // What does not propagate says nothing of the vnets below.

@@ -35,7 +35,7 @@ impl Live {
     }
 
     pub(crate) fn storage_config(&mut self, storage: &str) -> Result<Fact, ApiError> {
-        match self.get(&format!("/storage/{}", seg(storage))) {
+        match self.get_for_one(&format!("/storage/{}", seg(storage))) {
             Ok(a) => Ok(Fact::Known(a)),
             Err(ApiError::Refused(r)) if r.says("does not exist") => Ok(Fact::Absent),
             Err(e) => Err(e),
@@ -78,7 +78,7 @@ impl Live {
             seg(storage),
             seg(volid)
         );
-        match self.get(&path) {
+        match self.get_for_one(&path) {
             Ok(a) => Ok(Fact::Known(a)),
             // A file that cannot be found has no format, one that qemu-img cannot read has no size (source: pve-storage,
             // API2/Storage/Content.pm, `info`); block storages name what they do not find in their own words.
