@@ -27,8 +27,7 @@ impl Live {
     /// Fetches what the reads of these keys will ask for first, as far as that is known without asking.
     pub(crate) fn fetch_ahead(&mut self, keys: &[PveKey]) {
         self.ahead.clear();
-        // None of them asks for more than two things.
-        if keys.len() * 2 < WORTH_IT {
+        if keys.len() < WORTH_IT {
             return;
         }
         // Signing in is the first read's business, and so is what fails there.
@@ -38,7 +37,7 @@ impl Live {
         let listed = guest::places(self.answered(guest::LISTING));
         let mut paths: Vec<String> = Vec::new();
         let mut known = BTreeSet::new();
-        for path in keys.iter().flat_map(|k| self.first_gets(k, &listed)) {
+        for path in keys.iter().filter_map(|k| self.first_get(k, &listed)) {
             if self.answered(&path).is_none() && known.insert(path.clone()) {
                 paths.push(path);
             }
@@ -48,10 +47,10 @@ impl Live {
         }
     }
 
-    /// The paths that [`Live::observe`] asks for first, where it asks for something that was not read.
-    fn first_gets(&self, key: &PveKey, listed: &BTreeMap<u32, guest::Place>) -> Vec<String> {
+    /// The path that [`Live::observe`] asks for first, where it asks for something that was not read.
+    fn first_get(&self, key: &PveKey, listed: &BTreeMap<u32, guest::Place>) -> Option<String> {
         if self.remembers(key) {
-            return vec![];
+            return None;
         }
         let on = |vmid: &u32| {
             let seen = self.places.get(vmid);
@@ -67,22 +66,13 @@ impl Live {
         match key {
             PveKey::Guest(v) => on(v)
                 .filter(|p| !p.lxc)
-                .map(|p| guest::pending_path(&p.node, *v))
-                .into_iter()
-                .collect(),
-            PveKey::GuestStatus(v) => on(v)
-                .map(|p| guest::status_path(&p, *v))
-                .into_iter()
-                .collect(),
-            PveKey::AgentInterfaces(v) => {
-                let mut paths = self.first_gets(&PveKey::Guest(*v), listed);
-                let place = on(v).filter(|p| !p.lxc);
-                paths.extend(place.map(|p| guest::interfaces_path(&p.node, *v)));
-                paths
-            }
-            PveKey::NodeGuests(n) => vec![cluster::node_guests_path(n)],
-            PveKey::Storages(n) => vec![storage::storages_path(n)],
-            _ => vec![],
+                .map(|p| guest::pending_path(&p.node, *v)),
+            PveKey::GuestStatus(v) => on(v).map(|p| guest::status_path(&p, *v)),
+            PveKey::NodeGuests(n) => Some(cluster::node_guests_path(n)),
+            PveKey::Storages(n) => Some(storage::storages_path(n)),
+            // Not the agents' answers: a worker of the server waits for a guest's agent up to seconds, and four that hang would hold all
+            // workers of a node, the web interface's too.
+            _ => None,
         }
     }
 }
