@@ -7,6 +7,7 @@ use plan::{ErrorKind, Fact, Facts, Key, Module, Outcome, Plan, Refusal, Wait};
 use serde_json::{Map, Value, json};
 use spec::shared::RETURNS;
 use spec::{ArgError, Args, Kind, ModuleSpec, Opt, Ret};
+use std::collections::HashMap;
 use vsphere::keys::VcKey;
 use vsphere::networks::not_translated;
 use vsphere::path::same_name;
@@ -298,19 +299,19 @@ impl Module for Portgroups {
 
 /// A switch's portgroups, in its own order; those that it does not list itself come after.
 fn of_switch<'a>(switch: &Value, networks: &'a [Value]) -> Vec<&'a Value> {
-    let order: Vec<&str> = list(switch, "portgroups")
+    let order: HashMap<&str, usize> = list(switch, "portgroups")
         .iter()
         .filter_map(Value::as_str)
+        .enumerate()
+        .map(|(i, m)| (m, i))
         .collect();
     let mut mine: Vec<&Value> = networks
         .iter()
         .filter(|n| at(n, "switch_moid").is_some() && n["switch_moid"] == switch["moid"])
         .collect();
-    mine.sort_by_key(|n| {
-        order
-            .iter()
-            .position(|m| text(n, "moid") == Some(m))
-            .unwrap_or(usize::MAX)
+    mine.sort_by_cached_key(|n| {
+        let at = text(n, "moid").and_then(|m| order.get(m));
+        at.copied().unwrap_or(usize::MAX)
     });
     mine
 }

@@ -8,7 +8,7 @@ use plan::{ErrorKind, Fact, Facts, Key, Module, Outcome, Plan, Refusal, Wait};
 use serde_json::{Map, Value, json};
 use spec::shared::RETURNS;
 use spec::{ArgError, Args, Kind, ModuleSpec, Opt, Ret};
-use vsphere::concerns::{batch, concerns, space};
+use vsphere::concerns::{Names, batch, concerns, space};
 use vsphere::keys::VcKey;
 use vsphere::path::same_name;
 use vsphere::value::{list, text};
@@ -361,7 +361,7 @@ impl Module for VmInfo {
             .before
             .known(VcKey::VmNames.key())
             .and_then(Value::as_array)
-            .map(Vec::as_slice);
+            .map(|l| Names::new(l));
         let machines = self.machines(&look).unwrap_or_default();
         let space = self
             .store(&look)
@@ -370,7 +370,14 @@ impl Module for VmInfo {
             .map(|d| batch(&machines, d));
         let vms: Vec<Value> = machines
             .into_iter()
-            .map(|vm| shown(vm, networks, names, self.concerns.then_some(space.as_ref())))
+            .map(|vm| {
+                shown(
+                    vm,
+                    networks,
+                    names.as_ref(),
+                    self.concerns.then_some(space.as_ref()),
+                )
+            })
             .collect();
         let mut m = Map::new();
         m.insert(
@@ -387,7 +394,7 @@ impl Module for VmInfo {
         if let (Which::One(_), [one]) = (&self.which, vms.as_slice()) {
             m.insert("vm".into(), one.clone());
         }
-        m.insert("vms".into(), json!(vms));
+        m.insert("vms".into(), Value::Array(vms));
         m
     }
 
@@ -403,7 +410,7 @@ impl Module for VmInfo {
 fn shown(
     vm: &Value,
     networks: Option<&[Value]>,
-    names: Option<&[Value]>,
+    names: Option<&Names<'_>>,
     with_concerns: Option<Option<&Value>>,
 ) -> Value {
     let mut out = vm.as_object().cloned().unwrap_or_default();

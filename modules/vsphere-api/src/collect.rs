@@ -56,6 +56,15 @@ impl Found {
         }
         Value::Object(m)
     }
+
+    /// The rest of it, and its properties as a tree, of which nothing is copied.
+    pub(crate) fn split(mut self) -> (Found, Value) {
+        let mut m = Map::new();
+        for (path, v) in std::mem::take(&mut self.props) {
+            put(&mut m, &path, v);
+        }
+        (self, Value::Object(m))
+    }
 }
 
 fn prop_set(specs: &[Spec]) -> Value {

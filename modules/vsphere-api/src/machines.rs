@@ -35,7 +35,7 @@ impl Live {
             let mut vms: Vec<(Found, Value)> = vec![];
             self.session()?
                 .collect(None, &specs, &mut |f| {
-                    let t = f.tree();
+                    let (f, t) = f.split();
                     if f.ty == "VirtualMachine" {
                         vms.push((f, t));
                     } else {
@@ -170,7 +170,10 @@ impl Live {
         for f in found {
             match f.ty.as_str() {
                 "Task" => tasks.push(f),
-                "Datastore" => stores.push(store(&f)),
+                "Datastore" => {
+                    let (f, t) = f.split();
+                    stores.push(store(&f, &t));
+                }
                 "VirtualMachine" => machine = Some(f),
                 _ => above.push(f),
             }
@@ -178,8 +181,9 @@ impl Live {
         let Some(f) = machine else {
             return Ok(Fact::Absent);
         };
-        let props = f.tree();
-        if hidden(&f) {
+        let masked = hidden(&f);
+        let (f, props) = f.split();
+        if masked {
             return Ok(Fact::Unreadable(format!(
                 "machine {moid} may not be read: System.Read is missing on it"
             )));
@@ -257,37 +261,40 @@ impl Live {
 
     pub(crate) fn vms(&mut self, datacenter: Option<&str>) -> Result<Vec<Value>, Failure> {
         let dc = datacenter.map(|d| self.datacenter(d)).transpose()?;
-        let mut specs = vec![Spec::new("VirtualMachine", PATHS), store_spec()];
-        let with_tree = self.tree.is_none();
-        if with_tree {
-            specs.extend(place::specs());
-        }
-        let mut tree = Tree::default();
-        let mut vms: Vec<(Found, Value)> = vec![];
-        let mut stores: Vec<Value> = vec![];
         let container = dc.map(|d| format!("Datacenter:{d}"));
+        // What they lie in comes first, so that each becomes a fact as it streams in: as it was read it is many times larger.
+        let mut above = vec![store_spec()];
+        if self.tree.is_none() {
+            above.extend(place::specs());
+        }
+        let mut tree = self.tree.take().unwrap_or_default();
+        let mut stores: Vec<Value> = vec![];
+        let mut out: Vec<Value> = vec![];
+        // Machines in vApps need one more query each vApp, which cannot be sent while the stream is read.
+        let mut later: Vec<(usize, Found, Value)> = vec![];
+        let machines = [Spec::new("VirtualMachine", PATHS)];
         self.session()?
-            .collect(container.as_deref(), &specs, &mut |f| {
-                let t = f.tree();
-                if f.ty == "VirtualMachine" {
-                    let mut light = f;
-                    light.props.clear();
-                    vms.push((light, t));
-                } else if f.ty == "Datastore" {
-                    stores.push(store(&f));
-                } else {
-                    tree.add(&f, &t);
+            .collect_in_turn(container.as_deref(), &[&above, &machines], &mut |f| {
+                let (f, t) = f.split();
+                match (f.ty.as_str(), moid_of(&t, "parent")) {
+                    ("VirtualMachine", None) => {
+                        later.push((out.len(), f, t));
+                        out.push(Value::Null);
+                    }
+                    ("VirtualMachine", folder) => {
+                        let place = placed(&tree, folder, moid_at(&t, "runtime.host"));
+                        out.push(fact(&f, &t, &place, Value::Null, &stores));
+                    }
+                    ("Datastore", _) => stores.push(store(&f, &t)),
+                    _ => tree.add(&f, &t),
                 }
                 Ok(())
             })
             .map_err(|e| e.failure("read the machines"))?;
-        if with_tree {
-            self.tree = Some(tree);
-        }
-        let mut out = vec![];
-        for (f, t) in vms {
+        self.tree = Some(tree);
+        for (at, f, t) in later {
             let place = self.place(&t)?;
-            out.push(fact(&f, &t, &place, Value::Null, &stores));
+            out[at] = fact(&f, &t, &place, Value::Null, &stores);
         }
         Ok(out)
     }
@@ -311,15 +318,14 @@ fn store_spec() -> Spec {
 }
 
 /// `{moid, name, accessible, maintenance, capacity, free}`, bytes; `accessible` is null where it cannot be read.
-fn store(f: &Found) -> Value {
-    let t = f.tree();
+fn store(f: &Found, t: &Value) -> Value {
     json!({
         "moid": f.moid,
-        "name": decode_name(text(&t, "name").unwrap_or("")),
-        "accessible": at(&t, "summary.accessible"),
-        "maintenance": text(&t, "summary.maintenanceMode").unwrap_or("normal"),
-        "capacity": int(&t, "summary.capacity"),
-        "free": int(&t, "summary.freeSpace"),
+        "name": decode_name(text(t, "name").unwrap_or("")),
+        "accessible": at(t, "summary.accessible"),
+        "maintenance": text(t, "summary.maintenanceMode").unwrap_or("normal"),
+        "capacity": int(t, "summary.capacity"),
+        "free": int(t, "summary.freeSpace"),
     })
 }
 

@@ -94,7 +94,7 @@ impl Live {
             let mut tree = Tree::default();
             self.session()?
                 .collect(None, &place::specs(), &mut |f| {
-                    let t = f.tree();
+                    let (f, t) = f.split();
                     tree.add(&f, &t);
                     Ok(())
                 })
@@ -164,30 +164,29 @@ impl Live {
         ];
         specs.extend(place::specs().into_iter().filter(|s| s.ty != "HostSystem"));
         let mut tree = Tree::default();
-        let mut found: Vec<Found> = vec![];
+        let mut found: Vec<(Found, Value)> = vec![];
         self.session()?
             .collect(None, &specs, &mut |f| {
+                let (f, t) = f.split();
                 if matches!(f.ty.as_str(), "Folder" | "Datacenter" | "StoragePod")
                     || f.ty.ends_with("ComputeResource")
                 {
-                    let t = f.tree();
                     tree.add(&f, &t);
                 } else {
-                    found.push(f);
+                    found.push((f, t));
                 }
                 Ok(())
             })
             .map_err(|e| e.failure("read the networks"))?;
-        for f in found.iter().filter(|f| f.ty == "HostSystem") {
-            tree.add(f, &f.tree());
+        for (f, t) in found.iter().filter(|(f, _)| f.ty == "HostSystem") {
+            tree.add(f, t);
         }
         if self.tree.is_none() {
             self.tree = Some(tree.clone());
         }
         let dc = datacenter.map(|d| self.datacenter(d)).transpose()?;
         let mut objects = vec![];
-        for f in found {
-            let props = f.tree();
+        for (f, props) in found {
             let up = moid_of(&props, "parent").unwrap_or_default();
             let datacenter = tree.datacenter(&up);
             if dc.is_none() || text(&datacenter, "moid") == dc.as_deref() {
@@ -213,12 +212,12 @@ impl Live {
         let mut out = vec![];
         self.session()?
             .collect(None, &[Spec::new(ty, paths)], &mut |f| {
-                let t = f.tree();
+                let (f, t) = f.split();
                 out.push(make(&tree, &f, &t));
                 Ok(())
             })
             .map_err(|e| e.failure(&format!("read the {ty} objects")))?;
-        Ok(json!(out))
+        Ok(Value::Array(out))
     }
 
     /// Clusters and standalone compute resources, and of the former whether DRS is on.
@@ -264,7 +263,7 @@ impl Live {
         ];
         self.session()?
             .collect(None, &specs, &mut |f| {
-                let t = f.tree();
+                let (f, t) = f.split();
                 if f.ty == "HostSystem" {
                     found.push((f, t));
                 } else {

@@ -3,6 +3,7 @@
 use crate::networks::not_translated;
 use crate::value::{flag, int, list, text};
 use serde_json::{Value, json};
+use std::collections::HashMap;
 
 /// NICs that a Proxmox guest can have (source: qemu-server, net0..net31).
 const MAX_NICS: usize = 32;
@@ -36,8 +37,8 @@ fn labels<'a>(items: impl Iterator<Item = &'a Value>) -> Option<String> {
 }
 
 /// The concerns about a machine (shape of [`crate::vm::fact`]); `networks` is the `networks` list of
-/// [`crate::networks::report`], `names` that of all machines, for duplicates. Each `{id, severity: blocker|warning, message}`.
-pub fn concerns(vm: &Value, networks: Option<&[Value]>, names: Option<&[Value]>) -> Vec<Value> {
+/// [`crate::networks::report`], `names` those of all machines, for duplicates. Each `{id, severity: blocker|warning, message}`.
+pub fn concerns(vm: &Value, networks: Option<&[Value]>, names: Option<&Names<'_>>) -> Vec<Value> {
     let mut c = List(vec![]);
     machine(vm, &mut c);
     disks(vm, &mut c);
@@ -456,13 +457,35 @@ pub fn space(vm: &Value, batch: &Value) -> Vec<Value> {
     c.0
 }
 
-fn duplicates(vm: &Value, names: &[Value], c: &mut List) {
+/// All machines by name and by BIOS uuid: made once, since to search them for each machine grows with the square of their number.
+#[derive(Debug, Default)]
+pub struct Names<'a> {
+    by_name: HashMap<&'a str, Vec<&'a Value>>,
+    by_uuid: HashMap<&'a str, Vec<&'a Value>>,
+}
+
+impl<'a> Names<'a> {
+    /// From the list of all machines, each with `moid`, `name`, `uuid` and `path`.
+    pub fn new(all: &'a [Value]) -> Self {
+        let mut names = Names::default();
+        for n in all {
+            for (field, by) in [("name", &mut names.by_name), ("uuid", &mut names.by_uuid)] {
+                if let Some(t) = text(n, field).filter(|t| !t.is_empty()) {
+                    by.entry(t).or_default().push(n);
+                }
+            }
+        }
+        names
+    }
+}
+
+fn duplicates(vm: &Value, names: &Names<'_>, c: &mut List) {
     let me = text(vm, "moid");
-    let same = |field: &str, wanted: Option<&str>| -> Option<String> {
-        let wanted = wanted.filter(|w| !w.is_empty())?;
-        let l: Vec<String> = names
+    let same = |by: &HashMap<&str, Vec<&Value>>, wanted: Option<&str>| -> Option<String> {
+        let l: Vec<String> = by
+            .get(wanted?)?
             .iter()
-            .filter(|n| text(n, "moid") != me && text(n, field) == Some(wanted))
+            .filter(|n| text(n, "moid") != me)
             .map(|n| {
                 format!(
                     "{} ({})",
@@ -473,10 +496,10 @@ fn duplicates(vm: &Value, names: &[Value], c: &mut List) {
             .collect();
         (!l.is_empty()).then(|| l.join(", "))
     };
-    if let Some(l) = same("name", text(vm, "name")) {
+    if let Some(l) = same(&names.by_name, text(vm, "name")) {
         c.warning("duplicate_name", format!("{l} has the same name: say which one by moid, and give them different names on Proxmox VE"));
     }
-    if let Some(l) = same("uuid", text(vm, "uuid")) {
+    if let Some(l) = same(&names.by_uuid, text(vm, "uuid")) {
         c.warning("duplicate_uuid", format!("{l} has the same BIOS uuid: guards by uuid cannot tell them apart; give one of them a new uuid"));
     }
 }
@@ -507,7 +530,7 @@ mod tests {
             json!({"moid": "vm-1", "name": "web", "path": "/DC0/vm"}),
             json!({"moid": "vm-2", "name": "twin", "path": "/DC0/vm/b"}),
         ];
-        concerns(vm, Some(&n), Some(&names))
+        concerns(vm, Some(&n), Some(&Names::new(&names)))
             .iter()
             .filter_map(|c| text(c, "id").map(str::to_owned))
             .collect()
@@ -660,7 +683,7 @@ mod tests {
         vm["snapshots"] = json!([{"name": "VEEAM BACKUP TEMPORARY SNAPSHOT"}]);
         vm["uuid"] = json!("u");
         let names = [json!({"moid": "vm-2", "name": "b", "uuid": "u", "path": "/x"})];
-        let got: Vec<Value> = concerns(&vm, None, Some(&names));
+        let got: Vec<Value> = concerns(&vm, None, Some(&Names::new(&names)));
         for id in ["snapshots", "backup_snapshot", "duplicate_uuid"] {
             assert!(got.iter().any(|c| c["id"] == id), "{id}: {got:?}");
         }
@@ -710,7 +733,7 @@ mod tests {
         let mut vm = clean();
         vm["name"] = json!("twin");
         let names = [json!({"moid": "vm-2", "name": "twin", "path": "/DC0/vm/b"})];
-        let got = concerns(&vm, None, Some(&names));
+        let got = concerns(&vm, None, Some(&Names::new(&names)));
         assert!(
             got.iter()
                 .any(|c| text(c, "message").is_some_and(|m| m.contains("vm-2 (/DC0/vm/b)"))),
