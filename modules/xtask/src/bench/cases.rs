@@ -172,7 +172,8 @@ fn build(
     guests: usize,
     forks: usize,
 ) -> Result<Job, String> {
-    let base = fresh(side, round, 0);
+    // Each case builds guests of its own, or the second would find those of the first.
+    let base = 10_000 * forks + fresh(side, round, 0);
     let vmid = format!("{{{{ {base} + n | int }}}}");
     let net = |i: usize| {
         (

@@ -374,7 +374,7 @@ fn growth(
         let mut took = vec![];
         for job in &jobs {
             let mut each = vec![];
-            for _ in 0..if quick { 1 } else { 7 } {
+            for _ in 0..if quick { 1 } else { 15 } {
                 each.push(runner.run(job, 0)?.0);
             }
             took.push(Took::median(&each));

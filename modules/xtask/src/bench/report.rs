@@ -188,8 +188,7 @@ pub fn around(floors: &[Floor], growth: &[Growth]) -> String {
         return t;
     }
     t += "\n### A growing estate, ours\n\n";
-    t +=
-        "Per further guest: what the doubling added, by its number; the median of 7 runs each.\n\n";
+    t += "Per further guest: what the doubling added, by its number; the median of 15 runs each.\n\n";
     t += "| guests | nic unchanged | vm_info | CPU | per further guest | MiB | inventory with devices, the query alone | CPU | per further guest | MiB |\n";
     t += "|---|---|---|---|---|---|---|---|---|---|\n";
     let mut last: Option<&Growth> = None;
