@@ -252,6 +252,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         if self.get_option("gather_tags"):
             raise AnsibleParserError("gather_tags is not supported: vSphere tags are not part of the SOAP API; leave it off")
 
+        if gc.get_freeze_count():
+            # Read again (meta: refresh_inventory): what an earlier load took out of the collector's sight may be garbage by now.
+            gc.unfreeze()
+            gc.collect()
         collects = gc.isenabled()
         gc.disable()
         try:

@@ -51,11 +51,11 @@ pub struct Wanted {
     pub validate: bool,
 }
 
-/// The bytes of a digest in hexadecimal, `AA:BB:…` or `aabb…`, if it is of one of those lengths.
+/// The bytes of a digest in hexadecimal, `AA:BB:…` or `aabb…`, if it is of one of those lengths. Read from a file, it ends with a line break.
 pub fn parse_digest(text: &str, lengths: &[usize]) -> Option<Vec<u8>> {
     let hex: String = text
         .chars()
-        .filter(|c| !matches!(c, ':' | ' ' | '-'))
+        .filter(|c| !matches!(c, ':' | '-') && !c.is_whitespace())
         .collect();
     if !hex.is_ascii() || !lengths.iter().any(|l| hex.len() == 2 * l) {
         return None;
@@ -262,6 +262,7 @@ mod tests {
         let both = |t: &str| parse_digest(t, &[20, 32]).map(|b| b.len());
         assert_eq!(both(&"aB:".repeat(20)), Some(20));
         assert_eq!(both(&"0f".repeat(32)), Some(32));
+        assert_eq!(both(&format!("\t{}\r\n", "0f".repeat(32))), Some(32));
         assert_eq!(parse_digest(&"0f".repeat(20), &[32]), None);
         for bad in [
             "",

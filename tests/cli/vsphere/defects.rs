@@ -117,8 +117,8 @@ fn ansible() -> Option<PathBuf> {
     found
 }
 
-/// `ansible-inventory --list` with our plugin and these options and variables.
-fn listed(bin: &Path, lab: &Lab, more: Value, env: &[(&str, &str)]) -> std::process::Output {
+/// A folder with the collection, and `lab.vms.yml` with these options.
+fn with_plugin(lab: &Lab, more: Value) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().join("ansible_collections/trueplan/virt");
     std::fs::create_dir_all(root.join("plugins/bin")).expect("a folder");
@@ -136,11 +136,16 @@ fn listed(bin: &Path, lab: &Lab, more: Value, env: &[(&str, &str)]) -> std::proc
     for (k, v) in more.as_object().expect("an object") {
         o[k] = v.clone();
     }
-    let file = folder.path().join("lab.vms.yml");
-    std::fs::write(&file, o.to_string()).expect("a file");
+    std::fs::write(folder.path().join("lab.vms.yml"), o.to_string()).expect("a file");
+    folder
+}
+
+/// `ansible-inventory --list` with our plugin and these options and variables.
+fn listed(bin: &Path, lab: &Lab, more: Value, env: &[(&str, &str)]) -> std::process::Output {
+    let folder = with_plugin(lab, more);
     Command::new(bin.join("ansible-inventory"))
         .arg("-i")
-        .arg(&file)
+        .arg(folder.path().join("lab.vms.yml"))
         .arg("--list")
         .env("ANSIBLE_COLLECTIONS_PATH", folder.path())
         .env("ANSIBLE_INVENTORY_ENABLED", "trueplan.virt.vms")
@@ -197,6 +202,48 @@ fn a_wrong_password_is_said_by_the_inventory() {
         assert!(!out.status.success(), "{}", bin.display());
     }
     println!("inventory: a wrong password is said by {cores} cores");
+}
+
+/// What is read again (`meta: refresh_inventory`) takes the place of what was there, in memory too.
+#[test]
+fn an_inventory_that_is_read_again_lets_go_of_the_old_one() {
+    let Some(bin) = ansible() else {
+        return;
+    };
+    let python = bin.join("python3");
+    if !python.is_file() {
+        println!("skipped: no python3 beside ansible-inventory");
+        return;
+    }
+    let lab = Lab::demo();
+    let folder = with_plugin(&lab, json!({}));
+    let script = r#"
+import gc, sys, weakref
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.loader import init_plugin_loader
+init_plugin_loader()
+m = InventoryManager(loader=DataLoader(), sources=[sys.argv[1]])
+old = []
+for n in range(3):
+    old.append(weakref.ref(m.hosts["web01"]))
+    m.refresh_inventory()
+    gc.collect()
+print(len(m.hosts), sum(r() is not None for r in old), gc.isenabled())
+"#;
+    let out = Command::new(python)
+        .args(["-c", script])
+        .arg(folder.path().join("lab.vms.yml"))
+        .env("ANSIBLE_COLLECTIONS_PATH", folder.path())
+        .env("ANSIBLE_INVENTORY_ENABLED", "trueplan.virt.vms")
+        .output()
+        .expect("python runs");
+    assert_eq!(
+        String::from_utf8_lossy(&out.stdout),
+        "15 0 True\n",
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
 }
 
 /// V4.1, V4.3, V4.4, V4.6, V4.8.
