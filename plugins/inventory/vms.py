@@ -261,7 +261,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         try:
             self._load(path, cache)
         finally:
-            # All that was loaded lives to the end. The collector would walk through it again and again, here and in each process that
+            # What was loaded lives until it is read again. The collector would walk through it again and again, here and in each process that
             # Ansible forks for a task, which then copies the pages that it touches.
             gc.freeze()
             if collects:

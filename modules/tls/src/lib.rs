@@ -5,7 +5,9 @@ mod roots;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 use roots::Roots;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
+};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
@@ -57,7 +59,7 @@ pub fn parse_digest(text: &str, lengths: &[usize]) -> Option<Vec<u8>> {
         .chars()
         .filter(|c| !matches!(c, ':' | '-') && !c.is_whitespace())
         .collect();
-    if !hex.is_ascii() || !lengths.iter().any(|l| hex.len() == 2 * l) {
+    if !hex.bytes().all(|b| b.is_ascii_hexdigit()) || !lengths.iter().any(|l| hex.len() == 2 * l) {
         return None;
     }
     (0..hex.len())
@@ -172,8 +174,13 @@ impl Verifier {
         error
     }
 
-    fn lax(&self) -> bool {
-        matches!(self.trust, Trust::Anything)
+    /// What the handshake is signed with; none where nobody is authenticated anyway: keys that are too short for ring (1024 bits of old
+    /// appliances) pass there.
+    fn algorithms(&self) -> Option<&WebPkiSupportedAlgorithms> {
+        match self.trust {
+            Trust::Anything => None,
+            _ => Some(&self.provider.signature_verification_algorithms),
+        }
     }
 }
 
@@ -225,12 +232,10 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        if self.lax() {
-            // Nobody is authenticated anyway; keys that are too short for ring (1024 bits of old appliances) pass.
-            return Ok(HandshakeSignatureValid::assertion());
-        }
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, cert, dss, algorithms)
+        self.algorithms()
+            .map_or(Ok(HandshakeSignatureValid::assertion()), |a| {
+                verify_tls12_signature(message, cert, dss, a)
+            })
     }
 
     fn verify_tls13_signature(
@@ -239,11 +244,10 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        if self.lax() {
-            return Ok(HandshakeSignatureValid::assertion());
-        }
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, cert, dss, algorithms)
+        self.algorithms()
+            .map_or(Ok(HandshakeSignatureValid::assertion()), |a| {
+                verify_tls13_signature(message, cert, dss, a)
+            })
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -269,6 +273,7 @@ mod tests {
             "zz",
             &"0f".repeat(31),
             &"zz".repeat(20),
+            &"+f".repeat(20),
             &"ü".repeat(20),
         ] {
             assert_eq!(both(bad), None, "{bad}");

@@ -48,13 +48,9 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The properties as a tree.
+    /// The properties as a tree, copied.
     pub(crate) fn tree(&self) -> Value {
-        let mut m = Map::new();
-        for (path, v) in &self.props {
-            put(&mut m, path, v.clone());
-        }
-        Value::Object(m)
+        self.clone().split().1
     }
 
     /// The rest of it, and its properties as a tree, of which nothing is copied.
